@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator, Mapping
 from itertools import takewhile
 from typing import Any
 
@@ -54,19 +52,6 @@ def pass_once(monkeypatch: pytest.MonkeyPatch) -> PassOnce:
         monkeypatch.setattr(asyncio, "wait", wait)
 
     return once
-
-
-@pytest.fixture
-def measured_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measure a readable file's engines in this process: another one takes half a second. test_race.py starts those."""
-    from lightbox.model_runtime.engines import race
-
-    def run(command: Sequence[str], more: int = 0) -> tuple[bytes, str]:
-        with redirect_stdout(io.StringIO()) as output:
-            race.main(command[-1])
-        return output.getvalue().encode(), ""
-
-    monkeypatch.setattr(race, "run", run)
 
 
 @pytest.fixture

@@ -28,8 +28,6 @@ ONE_OF_A_KIND = (
     *("ultralytics_obb", "ultralytics_pose"),
 )
 
-pytestmark = pytest.mark.usefixtures("measured_here")
-
 
 @pytest.mark.parametrize("name", few_of(EXPECTED, *ONE_OF_A_KIND))
 def test_the_answers_are_the_librarys(name: str) -> None:

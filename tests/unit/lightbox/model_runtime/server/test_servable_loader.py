@@ -35,7 +35,6 @@ def loaded(folder: Path, rows: int | str, *allowed: int) -> Runner:
     return loader.load(Servable("m", 1, str(folder / "1"), Condition()))
 
 
-@pytest.mark.usefixtures("measured_here")
 def test_calls_of_a_file_with_a_fixed_first_dimension_are_answered_alone(tmp_path: Path) -> None:
     session = loaded(tmp_path, 1)
     rows = [np.array([[value, -value]], np.float32) for value in (1, 2)]
@@ -44,7 +43,6 @@ def test_calls_of_a_file_with_a_fixed_first_dimension_are_answered_alone(tmp_pat
     assert found == [[[1, 0]], [[2, 0]]]
 
 
-@pytest.mark.usefixtures("measured_here")
 @pytest.mark.parametrize(("rows", "allowed"), [("n", ()), (2, (2,))])
 def test_calls_of_others_are_joined(tmp_path: Path, rows: int | str, allowed: tuple[int, ...]) -> None:
     assert isinstance(loaded(tmp_path, rows, *allowed), BatchingSession)

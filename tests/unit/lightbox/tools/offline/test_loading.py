@@ -38,7 +38,6 @@ def test_options_that_do_not_fit_the_model_are_refused(key: str, from_file: bool
         lightbox.load(tmp_path / "colors", **({} if from_file else options))
 
 
-@pytest.mark.usefixtures("measured_here")
 def test_a_notebook_sees_arguments_and_images_in_its_words(tmp_path: Path) -> None:
     assert {"load", "Model"} <= set(dir(lightbox))
     write_classifier(tmp_path / "colors.onnx")
@@ -73,7 +72,6 @@ def test_predict_takes_a_picture_and_the_options_of_serve(
     assert "--model: the model directory " in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("measured_here")
 @pytest.mark.parametrize("batch", [1, "batch"])
 def test_the_form_of_an_answer_does_not_depend_on_the_number_of_objects(batch: int | str, tmp_path: Path) -> None:
     write_patches(tmp_path / "model.onnx", batch)
@@ -99,7 +97,6 @@ def test_what_the_exporter_says_about_a_file_counts(beside: bool, tmp_path: Path
         lightbox.load(tmp_path, detections="ultralytics")
 
 
-@pytest.mark.usefixtures("measured_here")
 def test_an_answer_has_a_row_for_a_picture_although_the_exporter_has_lost_it(tmp_path: Path) -> None:
     node = helper.make_node("GlobalAveragePool", ["x"], ["means"])
     nodes = [node, helper.make_node("Flatten", ["means"], ["y"])]
