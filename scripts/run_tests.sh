@@ -16,11 +16,12 @@ stage() { # NAME WHAT COMMAND...
   fi
 }
 
-# In one run: each process imports TensorFlow and collects tests once, and short tests run while long ones wait.
+# In one run: each process imports TensorFlow and collects tests once, and short tests run while long ones wait. A process
+# that ends in a test ends the run, which names that test: xdist 3.8 would wait for ever for tests that it gives out again.
 run() { # MARKS PROCESSES PATH...
   local marks=$1 processes=$2
   shift 2
-  "$python" -m pytest -m "$marks" -n "$processes" --dist loadscope --durations="${DURATIONS:-5}" "$@" tests/e2e tests/attacks tests/contract tests/unit
+  "$python" -m pytest -m "$marks" -n "$processes" --max-worker-restart 0 --dist loadscope --durations="${DURATIONS:-5}" "$@" tests/e2e tests/attacks tests/contract tests/unit
 }
 
 # Tests need the sample models; lint goes on beside the tests, and says at once what it found.
