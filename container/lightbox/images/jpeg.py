@@ -11,12 +11,11 @@ from io import BytesIO
 from typing import NamedTuple
 
 import numpy as np
-from PIL.Image import fromarray
 from PIL.JpegImagePlugin import JpegImageFile
 
 from lightbox.images.exif import UPRIGHT, orientation_in
 from lightbox.images.preparation import Size
-from lightbox.images.resize import Rgbx
+from lightbox.images.resize import Rgbx, noise
 
 try:
     import simplejpeg
@@ -100,9 +99,8 @@ def jpeg_agrees() -> bool:
 
 @cache
 def _agrees(size: Size, subsampling: str) -> bool:
-    noise = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8)
     file = BytesIO()
-    fromarray(noise).save(file, "JPEG", quality=80, subsampling=subsampling)
+    noise(size).save(file, "JPEG", quality=80, subsampling=subsampling)
     found = decode_jpeg(file.getvalue(), size)
     return (
         found is not None and found.image.tobytes() == JpegImageFile(BytesIO(file.getvalue())).convert("RGB").tobytes()

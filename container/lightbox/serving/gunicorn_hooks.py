@@ -7,8 +7,9 @@ A freshly forked worker has the master's signal handlers, which put a signal int
 stop at this moment would be ignored until the timeout. Even earlier, before the first Python instruction in the new
 process, Python drops signals; so stops are blocked around a fork.
 
-The master imports the modules of every worker, but creates no objects: modules survive a fork, gRPC's channels do not.
-Workers share their pages, and a replacement answers within a tenth of a second.
+The master imports the modules of every worker and compares the compiled decoding and resizing with Pillow's. It creates
+no other objects: modules survive a fork, gRPC's channels do not. Workers share their pages, and a replacement answers
+within a tenth of a second.
 """
 
 from __future__ import annotations
@@ -79,7 +80,10 @@ def on_starting(server: Any) -> None:
     sys.stdout, sys.stderr = (output.log_to(descriptor, waits=False) for descriptor in (1, 2))
     gc.disable()  # nearly all objects stay: scanning them would take a tenth of the time
     import lightbox.serving.worker  # noqa: F401
+    from lightbox.images import jpeg, resize
 
+    resize.load_native()
+    jpeg.jpeg_agrees()
     for feature in enabled(load_settings()):
         for module in feature.modules:
             importlib.import_module(module)

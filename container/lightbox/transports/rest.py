@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from google.protobuf import json_format
 from typing_extensions import override
 from urllib3 import BaseHTTPResponse, HTTPConnectionPool
 from urllib3.exceptions import HTTPError
@@ -131,6 +130,8 @@ class RestTransport(Transport):
 
     @override
     def signature(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec:
+        from google.protobuf import json_format  # takes memory, and most workers speak gRPC or to the embedded server
+
         body = self._call("GET", _path(model, version) + "/metadata", None, model, version, context)
         response = from_json(body)
         signatures = response["metadata"]["signature_def"]["signature_def"]

@@ -58,6 +58,17 @@ def test_the_supervisor_is_small() -> None:
     assert python(f"{imports}; print([name for name in {heavy} if name in sys.modules])") == "[]"
 
 
+def test_a_worker_loads_no_random_numbers_and_no_readers_of_model_files() -> None:
+    """Each of them would take a megabyte of each worker."""
+    heavy = ("numpy.random", "xml.etree.ElementTree", "google.protobuf.json_format")
+    begins = (
+        "import sys, lightbox.serving.worker, lightbox.features.open_inference.dataplane\n"
+        "from lightbox.images import jpeg, resize\n"
+        "resize.load_native(), jpeg.jpeg_agrees()\n"
+    )
+    assert python(f"{begins}print([name for name in {heavy} if name in sys.modules])") == "[]"
+
+
 def python(code: str, *arguments: str) -> str:
     """Return the output of a fresh interpreter."""
     environ = {**clean_environ(), "PYTHONPATH": f"{REPOSITORY / 'container'}:{REPOSITORY / 'tests'}"}

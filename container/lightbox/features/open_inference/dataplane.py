@@ -27,8 +27,7 @@ from lightbox.model.spec import Array, Method, SignatureSpec, TensorSpec, image_
 from lightbox.model_files.checks import notes_of
 from lightbox.model_files.layout import version_folder, weights_note
 from lightbox.model_runtime.formats import SAVED_MODEL_PLATFORM, platform
-from lightbox.model_runtime.formats.openvino_ir import INFO
-from lightbox.model_runtime.formats.signature import FOUND_NOTES
+from lightbox.model_runtime.formats.signature import FOUND_NOTES, INFO
 
 EXTENSIONS = ("binary_tensor_data", "classification", "model_configuration", "model_repository", "statistics")
 DEFAULT_BACKEND = "tensorflow"

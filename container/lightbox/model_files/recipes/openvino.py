@@ -14,7 +14,7 @@ from lightbox.heads.classes import shape_of_classes
 from lightbox.heads.maps import OF_ANOMALIES
 from lightbox.model.options import DetectionsName, ModelOptions, Recipe, RecipeError
 from lightbox.model_files.recipes.files import ModelFiles, class_names, parsed, said_by
-from lightbox.model_runtime.formats.openvino_ir import ENDS, INFO
+from lightbox.model_runtime.formats.signature import ENDS, INFO
 
 _OF_EXPLANATIONS = {"saliency_map", "feature_vector", "raw_scores"}
 _FITS: Mapping[str, Mapping[str, str]] = {

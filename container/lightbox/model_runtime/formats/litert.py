@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lightbox.model_runtime.formats.looks import Looks, looks_at
+from lightbox.model_runtime.formats.signature import LITERT as NOTES
 from lightbox.model_runtime.formats.signature import SIGNATURE, FileSignature, FileTensor
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _DESCRIPTION, _NAMED, _BUFFER = "TFLITE_METADATA", 0, 1
 _GRAPHS, _OF_INPUTS, _OF_OUTPUTS = 3, 2, 3
 _UNITS, _ASSOCIATED, _KIND, _VALUE, _NORMALIZATION, _MEAN, _STD = 4, 6, 0, 1, 1, 0, 1
 _FILE_NAME, _FILE_KIND, _LABELS_OF_AXIS = 0, 2, 2
-MEAN, STD, LABELS, QUANTIZED = "litert.mean", "litert.std", "litert.labels.", "litert.quantized."
+MEAN, STD, LABELS, QUANTIZED = (f"{NOTES}{name}" for name in ("mean", "std", "labels.", "quantized."))
 """Notes from the file's TFLite Metadata: numbers of the input, and lines of labels by the name of an output; and the
 scale and the zero point of its integers.
 

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 
 from lightbox.model_runtime.access import MOST_TEXT, read_file
 from lightbox.model_runtime.deadline import check_deadline
-from lightbox.model_runtime.formats.signature import FileSignature, FileTensor, check_weights
+from lightbox.model_runtime.formats.signature import ENDS, INFO, FileSignature, FileTensor, check_weights
 
 _DTYPES = {
     **{"FP32": 1, "FP64": 2, "I32": 3, "U8": 4, "I16": 5, "I8": 6, "STRING": 7, "I64": 9, "BOOL": 10},
@@ -20,9 +20,6 @@ _DTYPES = {
 }
 """TensorFlow's number of a dtype by the precision of a port. BF16 is missing: OpenVINO's tensors are numpy arrays,
 which have no BF16, and its outputs would be read as FP16."""
-INFO, ENDS = "model_info.", "ends_in."
-"""The beginning of notes with a value of ``model_info``, and of those with the operation that has made the numbers of
-each output; only where there are such values."""
 _OF_FORM, _MOST_OF_FORM = {"Convert", "Reshape", "Squeeze", "Unsqueeze"}, 100
 """Operations that keep a tensor's numbers, and most of them in a row."""
 _NAMED_OUTPUTS = 11

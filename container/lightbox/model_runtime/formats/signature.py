@@ -16,7 +16,10 @@ SIGNATURE = "serving_default"
 """The name of the one signature."""
 MOST_TENSORS = 1024
 """Most inputs, and most outputs."""
-FOUND_NOTES = ("model_info.", "ends_in.", "litert.")
+INFO, ENDS, LITERT = "model_info.", "ends_in.", "litert."
+"""The beginning of notes with a value of OpenVINO's ``model_info``, of those with the operation that has made the
+numbers of each output, and of those from TFLite Metadata; only where a file has such values."""
+FOUND_NOTES = (INFO, ENDS, LITERT)
 """The beginnings of notes that a format's reader makes of what stands elsewhere in a file."""
 
 
