@@ -44,7 +44,7 @@ def test_models_with_class_names(tmp_path: Path) -> None:
     with running(folder, tmp_path, **environ) as stack:
         # Its operations are those of the other model.
         paths = ("--exclude-path-regex", "^/v2/models/half_plus_two")
-        statuses = drive(stack, tmp_path, "examples,coverage,fuzzing", 3, *paths)
+        statuses = drive(stack, tmp_path, "examples,coverage,fuzzing", 1, *paths)
     assert never_answered(statuses) == set()
     assert {400, 404, 415, 424} <= refusals(statuses)
 
@@ -68,7 +68,7 @@ def test_models_that_come_and_go(tmp_path: Path) -> None:
             assert loaded.status_code == 200, loaded.text
         # The other paths are those of models that stay.
         paths = ("--include-path-regex", "^/(models|v2/repository)")
-        statuses = drive(stack, tmp_path, "examples,coverage,fuzzing", 3, *paths)
+        statuses = drive(stack, tmp_path, "examples,coverage,fuzzing", 1, *paths)
     assert statuses["POST /models", 200] and statuses["POST /v2/repository/models/{model}/load", 200]
     assert statuses["POST /v2/repository/models/{model}/unload", 200] + statuses["DELETE /models/{name}", 200] > 0
     assert {400, 404, 409, 415} <= refusals(statuses)
