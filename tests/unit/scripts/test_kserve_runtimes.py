@@ -19,11 +19,12 @@ PROTOCOLS = ["v1", "v2", "grpc-v1", "grpc-v2"]
 
 @pytest.mark.extended
 def test_kserve_accepts_all_but_the_one_with_a_mistake(tmp_path: Path) -> None:
-    mistaken = load(RUNTIMES[0])
-    mistaken["spec"]["protocolVersion"] = "v1"
-    (tmp_path / "mistaken.yaml").write_text(yaml.safe_dump(mistaken))
-    found = objections_of_kserve(*RUNTIMES, *EXAMPLES, tmp_path / "mistaken.yaml")
-    assert len(found) == len(RUNTIMES) + len(EXAMPLES) + 1
+    namespaced = load(RUNTIMES[0]) | {"kind": "ServingRuntime"}
+    mistaken = {**namespaced, "spec": namespaced["spec"] | {"protocolVersion": "v1"}}
+    for name, manifest in (("namespaced", namespaced), ("mistaken", mistaken)):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(manifest))
+    found = objections_of_kserve(*RUNTIMES, *EXAMPLES, *tmp_path.iterdir())
+    assert len(found) == len(RUNTIMES) + len(EXAMPLES) + 2
     assert {name: error for name, error in found.items() if error} == {
         "mistaken": "mistaken.spec.protocolVersion is no field of V1alpha1ServingRuntimeSpec"
     }
@@ -56,15 +57,6 @@ def test_a_runtime_sets_what_lightbox_reads(path: Path) -> None:
     assert pause + int(environment["LIGHTBOX_DRAIN_SECONDS"]) < 30
     resources = container(path)["resources"]
     assert resources["requests"] == resources["limits"]
-
-
-def test_both_kinds_of_runtime_are_the_same() -> None:
-    for name in ("", "-openvino"):
-        cluster, namespaced = (
-            load(DEPLOY / "kserve" / "runtime" / f"{kind}{name}.yaml") for kind in ("cluster", "namespace")
-        )
-        assert (cluster["kind"], namespaced["kind"]) == ("ClusterServingRuntime", "ServingRuntime")
-        assert cluster["spec"] == namespaced["spec"]
 
 
 def test_examples_have_seven_lines_and_fit_a_runtime() -> None:
