@@ -153,15 +153,6 @@ def test_errors_have_the_tables_status(call: Caller, transport: FakeTransport, e
     assert "secret" not in details
 
 
-@each("compression", [grpc.Compression.NoCompression, grpc.Compression.Gzip])
-def test_a_message_beyond_the_limit(call: Caller, compression: Any) -> None:
-    code, details = call.fails("ModelInfer", images(bytes(MAX_BYTES)), compression=compression)
-    assert (code, details) == ("RESOURCE_EXHAUSTED", "the message is larger than LIGHTBOX_MAX_BODY_MB=1 MiB")
-    # gRPC itself refuses much larger messages without reading them.
-    far = images(bytes(MAX_BYTES * 30))
-    assert call.fails("ModelInfer", far, compression=compression)[0] == "RESOURCE_EXHAUSTED"
-
-
 @each(
     ("attributes", "code"),
     [
