@@ -28,8 +28,7 @@ class JpegWriter(Writer):
         if numbers is not None and prediction.ranked and prediction.ranked() is not None:
             numbers = None  # of anomalies the part beyond the threshold is drawn
         marks = Marks(picture.size, picture.origin) if picture is not None else None
-        mark = marks and marks.add
-        row = b"[]" if numbers is not None else named_rows(prediction, self, mark)[0]
+        row = b"[]" if numbers is not None else named_rows(prediction, self, marks.add if marks else None)[0]
         if picture is None:
             raise NotAcceptable(f"Accept: {media_type} shows one image, for a model of pixels; post one image")
         if self.form == "JPEG" and max(picture.size) > MOST_JPEG:

@@ -116,8 +116,8 @@ def _detected(
     with np.errstate(all="ignore"):  # NaN is in no mask
         for index, objects in enumerate(found):
             placed = call.placed[index] if call.placed else None
-            found = shown(objects, (width, height), placed, _marked_by(mark) if mark else _MASKS[options.masks])
-            yield found._replace(masks=None) if mark else found
+            one = shown(objects, (width, height), placed, _marked_by(mark) if mark else _MASKS[options.masks])
+            yield one._replace(masks=None) if mark else one
 
 
 def _marked_by(mark: Mark) -> MaskOf:

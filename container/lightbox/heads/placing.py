@@ -24,7 +24,7 @@ class Shown(NamedTuple):
     corners: Float32 | None = None
     """[K, 4, 2], of rotated boxes."""
     masks: Sequence[Any] | None = None
-    """What was made of each."""
+    """As ``mask_of`` makes them."""
 
 
 def shown(objects: Objects, size: Size, placed: Placed | None, mask_of: MaskOf) -> Shown:
