@@ -22,6 +22,7 @@ from support.stack import REPOSITORY, free_port, running
 ON = {
     "open_inference": ("LIGHTBOX_KSERVE_GRPC_PORT",),
     "tfs_api": ("LIGHTBOX_TFS_API",),
+    "deepstack": ("LIGHTBOX_DEEPSTACK",),
     "sessions": ("LIGHTBOX_SESSIONS",),
     "streams": ("LIGHTBOX_STREAMS",),
     "page": ("LIGHTBOX_PAGE",),

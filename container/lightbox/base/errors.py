@@ -100,6 +100,8 @@ class LightboxError(Exception):
     """The error's name in the log and in metrics, where it is more exact than ``code``."""
     detail = ""
     """A sentence about this machine, or about the user's code, for the log alone."""
+    more: Mapping[str, bool | int] = {}
+    """Further keys of its JSON body, of a protocol that has some."""
 
     def __init__(self, message: str) -> None:
         # A caller's text may hold half of a surrogate pair, which no response can hold.

@@ -22,12 +22,13 @@ class JpegWriter(Writer):
 
     @override
     def encode(self, prediction: Prediction) -> Response:
-        from lightbox.images.drawing import MOST_JPEG, drawn, encoded, toned
+        from lightbox.images.drawing import MOST_JPEG, Marks, drawn, encoded, toned
 
         picture, (media_type, *_), numbers = prediction.picture, self.media_types, _numbers(prediction)
         if numbers is not None and prediction.ranked and prediction.ranked() is not None:
             numbers = None  # of anomalies the part beyond the threshold is drawn
-        row = b"[]" if numbers is not None else named_rows(prediction, self)[0]
+        marks = Marks(picture.size, picture.origin) if picture is not None else None
+        row = b"[]" if numbers is not None else named_rows(prediction, self, marks.add if marks else None)[0]
         if picture is None:
             raise NotAcceptable(f"Accept: {media_type} shows one image, for a model of pixels; post one image")
         if self.form == "JPEG" and max(picture.size) > MOST_JPEG:
@@ -36,7 +37,7 @@ class JpegWriter(Writer):
             return Response(encoded(toned(picture.pixels, numbers), self.form), media_type)
         (values, *_) = next(iter(prediction.outputs.values())) if prediction.is_map else (None,)
         classes = values if values is not None and values.dtype.kind == "u" else None
-        shown = drawn(picture.pixels, from_json(row), picture.origin, classes)
+        shown = drawn(picture.pixels, from_json(row), picture.origin, classes, marks)
         return Response(encoded(shown, self.form), media_type)
 
 

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from lightbox.base.errors import NotAcceptable
 from lightbox.codecs.base import NEEDS_NAMES, Response, Writer
-from lightbox.model.spec import Array, Layout, Prediction
+from lightbox.model.spec import Array, Layout, Mark, Prediction
 from lightbox.openapi.schemas import TEXT, Schema, ref
 
 if TYPE_CHECKING:
@@ -147,9 +147,12 @@ def row_texts(name: str, array: Array) -> list[bytes]:
     return [opening + row + closing for row in inside.split(closing + b"," + opening)]
 
 
-def named_rows(prediction: Prediction, writer: Writer) -> Sequence[bytes]:
-    """Return the JSON of each image's classes or objects, for a media type that needs them. Raises NotAcceptable."""
-    rows = prediction.ranked() if prediction.ranked else None
+def named_rows(prediction: Prediction, writer: Writer, mark: Mark | None = None) -> Sequence[bytes]:
+    """Return the JSON of each image's classes or objects, for a media type that needs them, masks as in ``Ranked``.
+
+    Raises NotAcceptable.
+    """
+    rows = prediction.ranked(mark) if prediction.ranked else None
     if rows is None:
         raise NotAcceptable(f"Accept: {writer.media_types[0]} {NEEDS_NAMES}")
     return rows

@@ -17,20 +17,24 @@ from lightbox.heads.activation import activated, are_probabilities, class_scores
 from lightbox.heads.anomalies import Anomaly, anomalies
 from lightbox.heads.classes import DEFAULT_TOP_K, other_classes, shape_of_classes
 from lightbox.heads.maps import OF_ANOMALIES, OF_CLASSES, areas_of
-from lightbox.heads.placing import Shown, shown
+from lightbox.heads.masks import Part, polygons, run_lengths
+from lightbox.heads.placing import MaskOf, Shown, shown
 from lightbox.heads.tensorflow import BOXES, CLASSES, NUMBER, SCORES, is_detector, plainly
+from lightbox.images.preparation import Size
 from lightbox.model.options import ActivationName, ModelOptions
-from lightbox.model.spec import Array, ModelCall, image_input
+from lightbox.model.spec import Array, Mark, ModelCall, image_input
 from lightbox.model.text_vectors import similarities
 
 
-def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCall) -> list[bytes] | None:
+def ranked_rows(
+    outputs: Mapping[str, Array], options: ModelOptions, call: ModelCall, mark: Mark | None = None
+) -> list[bytes] | None:
     """Return ``[{"label", "class", "score"}, ...]`` of each row, the largest score first; None if not applicable.
 
     For one output [rows, classes]: the ``top_k`` best classes, 5 by default; without labels the items have none. For
     the outputs of a detector: all objects that it counts, at most ``top_k``, with their ``box`` as in the output. With
-    ``detections``: boxes in pixels of the images of ``call``. None for a signature without such outputs. Raises
-    ModelFailed for outputs without valid values.
+    ``detections``: boxes in pixels of the images of ``call``. ``mark`` gets the masks, which then are in no row.
+    None for a signature without such outputs. Raises ModelFailed for outputs without valid values.
     """
     labels, model = tuple(options.labels or ()), call.signature.model
     if options.detections is not None and not has_objects(options, call.signature, outputs):
@@ -39,7 +43,7 @@ def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions, call: Model
         outputs = plainly(outputs)
         outputs[SCORES] = _scores_of_objects(outputs[SCORES], options.activation, model)
     if options.detections is not None:
-        return [_found(labels, objects) for objects in _detected(outputs, options, call)]
+        return [_found(labels, objects) for objects in _detected(outputs, options, call, mark)]
     if is_detector(outputs):
         return _objects(outputs, labels, options.top_k)
     name, scores = next(iter(outputs.items())) if len(outputs) == 1 else ("", None)
@@ -96,7 +100,9 @@ def _objects(outputs: Mapping[str, Array], labels: tuple[str, ...], top_k: int |
     return rows
 
 
-def _detected(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCall) -> Iterator[Shown]:
+def _detected(
+    outputs: Mapping[str, Array], options: ModelOptions, call: ModelCall, mark: Mark | None
+) -> Iterator[Shown]:
     """Yield the objects in each image, in its pixels; for number inputs in those of the input."""
     wanted = image_input(call.signature)
     assert options.detections is not None and wanted is not None, "it has objects"
@@ -110,7 +116,27 @@ def _detected(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCa
     with np.errstate(all="ignore"):  # NaN is in no mask
         for index, objects in enumerate(found):
             placed = call.placed[index] if call.placed else None
-            yield shown(objects, (width, height), placed, options.masks == "polygon")
+            one = shown(objects, (width, height), placed, _marked_by(mark) if mark else _MASKS[options.masks])
+            yield one._replace(masks=None) if mark else one
+
+
+def _marked_by(mark: Mark) -> MaskOf:
+    def marked(number: int, parts: list[Part], size: Size) -> None:
+        for part in parts:
+            mark(number, *part)
+
+    return marked
+
+
+def _lengths(number: int, parts: list[Part], size: Size) -> bytes:
+    return _mask(size[::-1], run_lengths(parts, size))
+
+
+def _outlines(number: int, parts: list[Part], size: Size) -> bytes:
+    return to_json(polygons(parts))
+
+
+_MASKS: Mapping[str, MaskOf] = {"rle": _lengths, "polygon": _outlines}
 
 
 def map_rows(
@@ -149,10 +175,7 @@ def _areas(numbers: Array, labels: tuple[str, ...]) -> bytes:
 def _found(labels: tuple[str, ...], found: Shown) -> bytes:
     objects, parts = found.objects, dict[bytes, Iterable[bytes]]()
     if found.masks is not None:
-        width, height = found.size
-        parts[b"mask"] = (_mask((height, width), lengths) for lengths in found.masks)
-    if found.polygons is not None:
-        parts[b"mask"] = (to_json(outlines) for outlines in found.polygons)
+        parts[b"mask"] = found.masks
     if objects.keypoints is not None:
         parts[b"keypoints"] = map(array_text, objects.keypoints)
     if found.corners is not None:

@@ -237,7 +237,7 @@ class Exchange:
     def _fail(self, error: LightboxError) -> list[bytes]:
         self.error_code = error.log_code or error.code
         status, headers, body = error_response(
-            error, self.request_id, has_model_errors(self._environ.get("PATH_INFO", ""))
+            error, self.request_id, has_model_errors(self._environ.get("PATH_INFO", "")), **error.more
         )
         self._start(status_line(status), headers, sys.exc_info() if self._started else None)
         return [body]

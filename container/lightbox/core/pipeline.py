@@ -23,7 +23,7 @@ from lightbox.core.request import Body, Call, TensorResponse
 from lightbox.heads.maps import placed_maps
 from lightbox.model.catalogue import Catalogue, PlannedModel
 from lightbox.model.options import RANKING, ModelOptions
-from lightbox.model.spec import Array, Layout, ModelCall, Prediction, SignatureSpec, image_input
+from lightbox.model.spec import Array, Layout, Mark, ModelCall, Prediction, SignatureSpec, image_input
 from lightbox.model_files.layout import is_model_name
 from lightbox.model_runtime.deadline import deadline
 from lightbox.transports.base import Transport
@@ -436,11 +436,11 @@ def _named(
     if not _asks_for_names(options) or prediction.layout is Layout.RESULTS:
         return prediction
 
-    def ranked() -> list[bytes] | None:
+    def ranked(mark: Mark | None = None) -> list[bytes] | None:
         with deadline(partial(context.check, "the model's answer")):
             if options.map is not None:
                 return map_rows(prediction.outputs, outputs, options, request)
-            return ranked_rows(prediction.outputs, options, request)
+            return ranked_rows(prediction.outputs, options, request, mark)
 
     return replace(prediction, ranked=ranked, picture=request.picture, file_names=context.file_names)
 

@@ -208,7 +208,11 @@ class Body(Content[Response]):
     @override
     def writer(self, by_user_code: bool, has_names: bool) -> Writer[Response]:
         has_names = has_names and not self.plain and self.method is Method.PREDICT
-        return _BodyWriter(None if by_user_code else self.codecs.negotiate(self.accept, has_names), self.plain)
+        return _BodyWriter(None if by_user_code else self.codec(has_names), self.plain)
+
+    def codec(self, has_names: bool) -> BodyCodec:
+        """Return what writes the response; raise NotAcceptable. Without ``has_names`` it has no classes by name."""
+        return self.codecs.negotiate(self.accept, has_names)
 
     @override
     def has_images(self, signature: SignatureSpec) -> bool:

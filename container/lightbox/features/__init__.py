@@ -10,6 +10,7 @@ from lightbox.core.additions import Additions, ServedModels, StartNeeds
 from lightbox.core.feature import Feature
 from lightbox.core.start import Start
 from lightbox.features.access import Access
+from lightbox.features.deepstack import DeepStack
 from lightbox.features.multi_model import MultiModel
 from lightbox.features.open_inference import OpenInference
 from lightbox.features.openapi import OpenApi
@@ -26,6 +27,7 @@ _INDEPENDENT: Sequence[Feature] = (
     OpenInference(),
     MultiModel(),
     TfsApi(),
+    DeepStack(),
     Streams(),
     Page(),
     OpenApi(),

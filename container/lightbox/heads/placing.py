@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from lightbox.base.lazy_numpy import np
-from lightbox.heads.masks import parts_of, polygons, run_lengths
-from lightbox.heads.objects import Float32, Int64, Objects
+from lightbox.heads.masks import Part, parts_of
+from lightbox.heads.objects import Float32, Objects
 from lightbox.heads.rotated_boxes import corners_of, enclosing
 from lightbox.images.preparation import Placed, Placement, Size
 from lightbox.model_runtime.deadline import check_deadline
+
+MaskOf: TypeAlias = Callable[[int, list[Part], Size], Any]
+"""Makes of an object's class and mask, in an image of a size, what a response holds."""
 
 
 class Shown(NamedTuple):
@@ -20,13 +23,11 @@ class Shown(NamedTuple):
     objects: Objects
     corners: Float32 | None = None
     """[K, 4, 2], of rotated boxes."""
-    masks: Sequence[Int64] | None = None
-    """Run lengths of each."""
-    polygons: Sequence[Sequence[Int64]] | None = None
-    """Outlines of each, in place of run lengths."""
+    masks: Sequence[Any] | None = None
+    """As ``mask_of`` makes them."""
 
 
-def shown(objects: Objects, size: Size, placed: Placed | None, as_polygons: bool = False) -> Shown:
+def shown(objects: Objects, size: Size, placed: Placed | None, mask_of: MaskOf) -> Shown:
     """Return the objects of an input of a size that are in its image; all, in pixels of the input, if it has none."""
     points, corners = objects.keypoints, None
     if placed is not None:
@@ -47,20 +48,16 @@ def shown(objects: Objects, size: Size, placed: Placed | None, as_polygons: bool
         corners = corners_of(objects.rotated)
     if objects.masks is None:
         return Shown(placed.whole or placed.size, objects, corners)
-    return _with_masks(Shown(placed.whole or placed.size, objects, corners), size, placed, as_polygons)
+    return _with_masks(Shown(placed.whole or placed.size, objects, corners), size, placed, mask_of)
 
 
-def _with_masks(found: Shown, size: Size, placed: Placed, as_polygons: bool) -> Shown:
+def _with_masks(found: Shown, size: Size, placed: Placed, mask_of: MaskOf) -> Shown:
     """Return objects with their masks, without those whose mask the box has cut to nothing."""
     assert found.objects.masks is not None
-    lengths, outlines, seen = list[Int64](), list[Sequence[Int64]](), list[int]()
+    masks, seen, classes = list[Any](), list[int](), found.objects.classes.tolist()
     for number, parts in enumerate(parts_of(found.objects.masks, found.objects.boxes, size, placed)):
         check_deadline()  # a mask may have all pixels of a large photo
         if found.objects.masks.are_placed or any(part.pixels.any() for part in parts):
             seen.append(number)
-            if as_polygons:
-                outlines.append(polygons(parts))
-            else:
-                lengths.append(run_lengths(parts, found.size))
-    found = found._replace(objects=found.objects.chosen(np.array(seen, np.int64)))
-    return found._replace(polygons=outlines) if as_polygons else found._replace(masks=lengths)
+            masks.append(mask_of(classes[number], parts, found.size))
+    return found._replace(objects=found.objects.chosen(np.array(seen, np.int64)), masks=masks)

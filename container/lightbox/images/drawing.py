@@ -29,6 +29,7 @@ COLORS: Sequence[Color] = (
     *((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66)),
     *((0, 114, 178), (213, 94, 0), (204, 121, 167)),
 )
+_PALETTE = bytes(value for number in range(256) for value in COLORS[number % len(COLORS)])
 BLACK, WHITE = (0, 0, 0), (255, 255, 255)
 MOST_JPEG = 65_500
 """Pixels of a side that libjpeg writes."""
@@ -38,6 +39,7 @@ _LEAST_SIDE = 256
 _OF_MASKS = 110
 """How much of 255 masks cover."""
 _BEHIND_WORDS = 170
+_ROWS_AT_ONCE = 128
 _LEAST_SURE = 0.25
 """Least score of a keypoint that is drawn."""
 _MOST_LETTERS, _MOST_LINES = 40, 20
@@ -61,21 +63,57 @@ class _Pen(NamedTuple):
     """Returns points of x and y in turn, in pixels of the picture."""
 
 
+class Marks:
+    """Where an image's objects are: of each pixel the color of the first object."""
+
+    def __init__(self, size: Size, origin: tuple[int, int]) -> None:
+        """``origin`` is the corner of the image of this size in that of which the places are."""
+        self._origin, self._size = origin, size
+        self._numbers: npt.NDArray[np.uint8] | None = None  # from 1
+
+    def add(self, number: int, left: int, top: int, pixels: npt.NDArray[np.bool_]) -> None:
+        """Mark where an object of a class is, but for pixels of others: ``pixels`` [columns, rows] from a place on."""
+        if self._numbers is None:
+            self._numbers = np.zeros(self._size[::-1], np.uint8)
+        x, y = left - self._origin[0], top - self._origin[1]
+        columns, rows = pixels.shape
+        part = self._numbers[max(0, y) : max(0, y + rows), max(0, x) : max(0, x + columns)]
+        seen = pixels.T[max(0, -y) :, max(0, -x) :][: part.shape[0], : part.shape[1]]
+        np.copyto(part, 1 + number % len(COLORS), where=seen & (part == 0))
+
+    def color(self, picture: Image) -> None:
+        """Color an image where objects are, some rows at a time: they stay in the processor's cache."""
+        if self._numbers is None:
+            return
+        for top in range(0, len(self._numbers), _ROWS_AT_ONCE):
+            numbers = self._numbers[top : top + _ROWS_AT_ONCE]
+            if numbers.any():
+                colors = _colored(numbers - np.uint8(1)).convert(picture.mode)
+                picture.paste(colors, (0, top), fromarray((numbers > 0) * np.uint8(_OF_MASKS)))
+
+
 def drawn(
     pixels: Pixels,
     items: Sequence[Item],
     origin: tuple[int, int] = (0, 0),
     classes: npt.NDArray[Any] | None = None,
+    marks: Marks | None = None,
 ) -> Image:
     """Return an image with its classes or objects, the best ones over the others; draw into its memory if it is RGBX.
 
-    ``origin`` is the image's corner in that of which the places are, ``classes`` the map that masks are of.
+    ``origin`` is the image's corner in that of which the places are, ``classes`` the map that masks are of. ``marks``
+    has the masks that are in no item.
     """
     picture = _canvas(pixels)
     if classes is not None:
-        picture = blend(picture.convert("RGB"), _colored(classes).convert("RGB"), _OF_MASKS / 255)
-    elif masked := [item for item in reversed(items) if "mask" in item]:
-        _covered(picture, masked, origin)
+        picture = blend(picture, _colored(classes).convert(picture.mode), _OF_MASKS / 255)
+    else:
+        marks = marks or Marks(pixels.size, origin)
+        for item in items:
+            if "mask" in item:
+                check_deadline()
+                marks.add(item["class"], *_pixels(item))
+        marks.color(picture)
     times = math.ceil(_LEAST_SIDE / max(picture.size))
     if times > 1:
         picture = picture.resize((times * picture.width, times * picture.height), Resampling.NEAREST)
@@ -102,12 +140,13 @@ def drawn(
 
 
 def toned(pixels: Pixels, values: npt.NDArray[Any]) -> Image:
-    """Return a copy of an image in RGB, colored by a map of numbers of its size."""
+    """Return a copy of an image, colored by a map of numbers of its size."""
     tones = fromarray(np.rint(_levels(values) * _MOST_UINT8).astype(np.uint8))
     steps, colors = np.linspace(0, len(_TONES) - 1, _MOST_UINT8 + 1), np.array(_TONES)
     palette = [np.interp(steps, range(len(_TONES)), colors[:, channel]) for channel in range(3)]
     tones.putpalette(np.stack(palette, axis=1).astype(np.uint8).tobytes())
-    return blend(_canvas(pixels).convert("RGB"), tones.convert("RGB"), _TONED)
+    picture = _canvas(pixels)
+    return blend(picture, tones.convert(picture.mode), _TONED)
 
 
 def map_file(values: npt.NDArray[Any]) -> bytes:
@@ -120,7 +159,7 @@ def map_file(values: npt.NDArray[Any]) -> bytes:
 
 def _colored(classes: npt.NDArray[Any]) -> Image:
     picture = fromarray(classes.astype(np.uint8, copy=False))  # modulo 256
-    picture.putpalette([value for number in range(256) for value in COLORS[number % len(COLORS)]])
+    picture.putpalette(_PALETTE)
     return picture
 
 
@@ -169,42 +208,25 @@ def _font(size: int) -> ImageFont.ImageFont | ImageFont.FreeTypeFont:
     return ImageFont.load_default(size)
 
 
-def _covered(picture: Image, items: Sequence[Item], origin: tuple[int, int]) -> None:
-    """Color an image where its objects are, each pixel once: with the color of the last one."""
-    if isinstance(items[0]["mask"], list):
-        outlines = new("L", picture.size)
-        drawing = ImageDraw.Draw(outlines)
-        for item in items:
-            for outline in item["mask"]:
-                points = [value - origin[axis % 2] for axis, value in enumerate(outline)]
-                drawing.polygon(points, fill=1 + item["class"] % len(COLORS))
-        numbers = np.asarray(outlines)
-    else:
-        columns = np.zeros(picture.size, np.uint8)
-        for item in items:
-            check_deadline()
-            _mark(columns, item, origin)
-        numbers = np.ascontiguousarray(columns.T)
-    colors, covers = _colored(numbers - np.uint8(1)), fromarray((numbers > 0) * np.uint8(_OF_MASKS))
-    picture.paste(colors.convert("RGB").convert(picture.mode), (0, 0), covers)
-
-
-def _mark(columns: npt.NDArray[np.uint8], item: Item, origin: tuple[int, int]) -> None:
-    """Write an object's number of a color, from 1, where its mask is, in pixels of [width, height]."""
+def _pixels(item: Item) -> tuple[int, int, npt.NDArray[np.bool_]]:
+    """Return a part of an object's mask from its JSON: left, top, and pixels [columns, rows]."""
+    if isinstance(item["mask"], list):
+        corners = [(np.array(outline[0::2]), np.array(outline[1::2])) for outline in item["mask"]]
+        left, top = (math.floor(min((one[axis].min() for one in corners), default=0)) for axis in (0, 1))
+        right, bottom = (math.ceil(max((one[axis].max() for one in corners), default=0)) for axis in (0, 1))
+        outlines = new("1", (bottom - top, right - left))
+        for across, down in corners:
+            ImageDraw.Draw(outlines).polygon(np.stack([down - top, across - left], axis=1).ravel().tolist(), fill=1)
+        return left, top, np.asarray(outlines)
     height, width = item["mask"]["size"]
     box = item.get("box", (0, 0, width, height))
-    left, top, right, bottom = (
-        min(max(edge, math.floor(start)), end + edge)
-        for start, edge, end in zip((*box[:2], *np.ceil(box[2:])), origin * 2, columns.shape * 2, strict=True)
-    )
-    if right <= left or bottom <= top:
-        return
+    left, top = (max(0, math.floor(edge)) for edge in box[:2])
+    right, bottom = max(left, min(width, math.ceil(box[2]))), max(top, min(height, math.ceil(box[3])))
     # Run lengths go by column: those of the box's columns are one stretch.
     ends = np.cumsum(item["mask"]["counts"]).clip(left * height, right * height)
     runs = np.diff(ends, prepend=left * height)
-    seen = np.repeat(np.arange(len(runs)) % 2 > 0, runs).reshape(right - left, height)[:, top:bottom]
-    part = columns[left - origin[0] : right - origin[0], top - origin[1] : bottom - origin[1]]
-    np.copyto(part, 1 + item["class"] % len(COLORS), where=seen)
+    seen = np.repeat(np.arange(len(runs)) % 2 > 0, runs).reshape(right - left, height)
+    return left, top, seen[:, top:bottom]
 
 
 def _outline(item: Item, pen: _Pen) -> None:
@@ -254,23 +276,17 @@ def _caption(items: Sequence[Item], pen: _Pen) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _letter(letter: str, height: int) -> Image:
+def _letter(letter: str, height: int) -> npt.NDArray[np.uint8]:
     """Return how a letter covers its place: a font takes as long for a line as all other drawing."""
     font = _font(height)
     place = new("L", (max(1, round(font.getlength(letter))), _line(height)))
     ImageDraw.Draw(place).text((0, 0), letter, 255, font)
-    return place
+    return np.asarray(place)
 
 
 def _written(words: str, height: int) -> Image:
     """Return how a line of words covers its place."""
-    letters = [_letter(letter, height) for letter in words]
-    line = new("L", (sum(letter.width for letter in letters), _line(height)))
-    at = 0
-    for letter in letters:
-        line.paste(letter, (at, 0))
-        at += letter.width
-    return line
+    return fromarray(np.concatenate([_letter(letter, height) for letter in words], axis=1))
 
 
 def _line(height: int) -> int:

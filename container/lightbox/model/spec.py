@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from lightbox.base.error_texts import shorten
 from lightbox.base.errors import BadRequest, InputMismatch
@@ -291,6 +291,18 @@ class ModelCall:
         return Prediction(outputs, self.layout, batch)
 
 
+Mark: TypeAlias = "Callable[[int, int, int, npt.NDArray[np.bool_]], None]"
+"""Gets a class, and a part of a mask: left, top and pixels [columns, rows] in the image."""
+
+
+class Ranked(Protocol):
+    """Makes the JSON text of each row; ``mark`` gets the masks of objects, which then are in no row."""
+
+    def __call__(self, mark: Mark | None = None) -> Sequence[bytes] | None:
+        """Return the rows; None if the outputs have none."""
+        ...
+
+
 @dataclass(frozen=True)
 class Prediction:
     """A model's outputs by name; ``batch`` is the first dimension of all inputs, None if they share none, or if the
@@ -299,7 +311,7 @@ class Prediction:
     outputs: Mapping[str, Array]
     layout: Layout = Layout.BATCH
     batch: int | None = None
-    ranked: Callable[[], Sequence[bytes] | None] | None = None
+    ranked: Ranked | None = None
     """Makes the rows for ``labels`` and ``top_k`` as JSON text; None if neither is set."""
     lines_as_document: bool = False
     """Write ``application/jsonlines`` as the whole document on one line, as in AWS's container."""

@@ -13,6 +13,7 @@ from flask.testing import FlaskClient
 from PIL import Image
 from werkzeug.test import TestResponse
 
+from lightbox.images.drawing import drawn
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
 from support.fake_transport import FakeTransport
@@ -129,6 +130,32 @@ def test_several_images_are_not_one(client: FlaskClient) -> None:
     response = post(client, "mean", "image/png", form, "multipart/form-data")
     assert response.status_code == 406
     assert "post one image" in response.get_json()["error"]
+
+
+@each("masks", ["rle", "polygon"])
+@each("crop", ["", ",tfs-crop=200,0,320,300"])
+def test_masks_are_drawn_where_the_response_has_them(masks: Any, crop: str) -> None:
+    """They do not go through JSON."""
+    rows = np.zeros((1, 2, 7), np.float32)
+    rows[0] = [(*BOX, 0.9, 1, 1), (100, 120, 200, 220, 0.8, 0, 1)]
+    columns = np.linspace(-1, 1, 80, dtype=np.float32)
+    maps = 0.7 - np.hypot(columns, columns[:, None])[None, None]
+    outputs = {"y": ("float32", (None, 2, 7)), "maps": ("float32", (None, 1, 80, 80))}
+    fake = FakeTransport()
+    fake.serve(
+        signature("masks", {"x": ("uint8", (None, SIDE, SIDE, 3))}, outputs), lambda _: {"y": rows, "maps": maps}
+    )
+    options = ModelOptions(
+        detections="ultralytics-segment", labels=("cat", "dog"), fit="letterbox", masks=masks, pad=114
+    )
+    client = fake_app(fake, {"masks": options}).test_client()
+    (items,) = post(client, f"masks{crop}", "").get_json()["predictions"]
+    assert len(items) == 2
+    seen = np.asarray(Image.open(BytesIO(post(client, f"masks{crop}", "image/png").data)))
+    left = 200 if crop else 0
+    photo = Image.fromarray(np.full((300, 320 if crop else 600, 3), 90, np.uint8))
+    assert np.array_equal(seen, np.asarray(drawn(photo, items, (left, 0))))
+    assert changed(post(client, f"masks{crop}", "image/png")).sum() > 5000
 
 
 def test_a_browser_that_also_takes_images_gets_json_of_tensors(client: FlaskClient) -> None:

@@ -68,9 +68,9 @@ def test_the_memory_is_that_of_the_text() -> None:
         Prediction({"y": np.ones((1, 2)), "names": np.array([b"a"], object)}, batch=1),
         Prediction({"y": np.ones((2, 3))}, batch=2),
         Prediction({"y": np.ones((1, 3))}),
-        Prediction({"y": np.ones((1, 3))}, batch=1, ranked=lambda: [b'[{"label":"cat"}]']),
-        Prediction({"y": np.ones((2, 3))}, batch=2, ranked=lambda: [b"[]", b"[]"]),
-        Prediction({"y": np.ones((1, 3))}, batch=1, ranked=lambda: None),
+        Prediction({"y": np.ones((1, 3))}, batch=1, ranked=lambda mark=None: [b'[{"label":"cat"}]']),
+        Prediction({"y": np.ones((2, 3))}, batch=2, ranked=lambda mark=None: [b"[]", b"[]"]),
+        Prediction({"y": np.ones((1, 3))}, batch=1, ranked=lambda mark=None: None),
     ],
 )
 def test_the_only_row_is_that_of_the_document(prediction: Prediction) -> None:
