@@ -116,10 +116,10 @@ def test_a_process_that_neither_answers_nor_works_is_killed(
     def story(world: World, process: int) -> None:
         act(process)
         watch = world.watch(never)
-        for _ in range(SECONDS):
+        for _ in range(SECONDS - 1):
             watch.look(1.0)
         assert world.counted == []
-        while not world.counted:  # its processor time up to now may be counted in one look or in several
+        while not world.counted:  # its processor time up to now may be counted in no look, in one or in several
             watch.look(1.0)
         assert (world.counted, world.known[0], world.known[-2:]) == (["server"], False, [True, False])
 
