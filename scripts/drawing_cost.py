@@ -4,6 +4,7 @@
 
 For each photo it prints medians in milliseconds of all the server's processes, of requests in turns. A drawn answer
 needs what JSON needs, without its text, and the encoding; what it takes beyond both is a share of JSON's.
+LIGHTBOX_OPTIONS sets options of the model.
 """
 
 from __future__ import annotations

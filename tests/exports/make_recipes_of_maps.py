@@ -15,10 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openvino
 import timm
 import torch
 import transformers
 import ultralytics
+from model_api.adapters import OpenvinoAdapter, create_core
+from model_api.models import Model
+from openvino import opset13
 from timm.data import create_transform, resolve_data_config
 from timm.models.resnet import BasicBlock, ResNet
 from torch import nn
@@ -195,26 +199,53 @@ def of_timms_pairs() -> Maps:
         return {"timm_clip": {one: model(transform(picture(one))[None])[0].numpy() for one in SIZES}}
 
 
-def of_resnet() -> Maps:
-    """Export transformers' ResNet without a classifier; return what it pools."""
-    torch.manual_seed(SEED)
-    config = transformers.ResNetConfig(
-        embedding_size=8, hidden_sizes=[8, 8, 16, 16], depths=[1, 1, 1, 1], layer_type="basic"
+def of_backbones() -> Maps:
+    """Export transformers' ResNet, ConvNeXt and DINOv2 without a classifier; return what they pool."""
+    narrow: dict[str, Any] = {"hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1]}
+    of_vit: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "mlp_ratio": 2}
+    own, size = transformers, {"height": SIDE, "width": SIDE}
+    networks = (
+        ("resnet", own.ResNetModel, own.ResNetConfig(embedding_size=8, layer_type="basic", **narrow)),
+        ("convnext_features", own.ConvNextModel, own.ConvNextConfig(**narrow)),
+        ("dinov2", own.Dinov2Model, own.Dinov2Config(image_size=SIDE, patch_size=16, initializer_range=0.1, **of_vit)),
     )
-    network = transformers.ResNetModel(config).eval()
-    measured(network, [tensor(one, SIDE, SIDE) for one in SIZES])
-    network.config.architectures = ["ResNetModel"]
-    size = {"height": SIDE, "width": SIDE}
-    processor = transformers.ViTImageProcessor(size=size)
-    place, answers = HERE / "transformers_resnet", {}
-    _export(_Chosen(network, "pooler_output").eval(), place, (3, SIDE, SIDE), "pixel_values", "pooler_output")
-    network.config.save_pretrained(place)
-    processor.save_pretrained(place)
-    for one in PICTURES:
-        with torch.no_grad():
-            found = network(**processor(picture(one), return_tensors="pt"))
-        answers[one] = found.pooler_output[0].numpy()
-    return {"transformers_resnet": answers}
+    answers: Maps = {}
+    for name, kind, config in networks:
+        torch.manual_seed(SEED)
+        network = kind(config).eval()
+        measured(network, [tensor(one, SIDE, SIDE) for one in SIZES])
+        network.config.architectures = [kind.__name__]
+        processor, place = own.ViTImageProcessor(size=size), HERE / f"transformers_{name}"
+        _export(_Chosen(network, "pooler_output").eval(), place, (3, SIDE, SIDE), "pixel_values", "pooler_output")
+        network.config.save_pretrained(place)
+        processor.save_pretrained(place)
+        found = answers[place.name] = {}
+        for one in PICTURES:
+            with torch.no_grad():
+                pooled = network(**processor(picture(one), return_tensors="pt")).pooler_output
+            found[one] = pooled[0].numpy()
+    return answers
+
+
+def of_model_api() -> Maps:
+    """Write a map of classes as Geti and OTX export it; return what OpenVINO's ModelAPI makes of it."""
+    random, place = np.random.default_rng(SEED), HERE / "openvino_segment"
+    image = opset13.parameter([1, 3, SIDE, 96], np.float32, name="image")
+    image.output(0).set_names({"image"})
+    weights = random.normal(0, 1, (CLASSES, 3, 8, 8)).astype(np.float32)
+    logits = opset13.convolution(image, weights, [4, 4], [2, 2], [2, 2], [1, 1])
+    logits.output(0).set_names({"logits"})
+    network = openvino.Model([opset13.result(logits)], [image])
+    info = {"model_type": "Segmentation", "labels": "kind_1 kind_2 kind_3", "soft_threshold": "0.5"}
+    info |= {"mean_values": "123.675 116.28 103.53", "scale_values": "58.395 57.12 57.375", "blur_strength": "-1"}
+    for key, value in info.items():
+        network.set_rt_info(value, ["model_info", key])
+    place.mkdir(exist_ok=True)
+    openvino.save_model(network, place / "model.xml", compress_to_fp16=False)
+    precise = {"INFERENCE_PRECISION_HINT": "f32"}
+    asked = Model.create_model(OpenvinoAdapter(create_core(), str(place / "model.xml"), plugin_config=precise))
+    pixels = {one: np.ascontiguousarray(np.asarray(picture(one))) for one in PICTURES}
+    return {place.name: {one: asked(shown).resultImage.astype(np.uint8) for one, shown in pixels.items()}}
 
 
 def of_torchvision() -> Maps:
@@ -242,7 +273,7 @@ def of_torchvision() -> Maps:
 
 
 WRITERS: tuple[Callable[[], Maps], ...] = (
-    *(of_ultralytics, of_transformers, of_timm, of_timms_pairs, of_resnet, of_torchvision),
+    *(of_ultralytics, of_transformers, of_timm, of_timms_pairs, of_backbones, of_torchvision, of_model_api),
 )
 
 if __name__ == "__main__":

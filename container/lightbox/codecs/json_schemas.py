@@ -124,7 +124,7 @@ def _label(options: ModelOptions) -> dict[str, Schema]:
 
 def map_row(signature: SignatureSpec, outputs: Mapping[str, TensorSpec], options: ModelOptions) -> Schema | None:
     """Return the schema of a map's classes, or of an anomaly; None for other maps, and for outputs that are none."""
-    if options.map not in (OF_CLASSES, OF_ANOMALIES) or map_problem(options, signature, outputs) is not None:
+    if options.map not in (*OF_CLASSES, OF_ANOMALIES) or map_problem(options, signature, outputs) is not None:
         return None
     share: Schema = {"type": "number", "description": "Of the pixels of the image."}
     where = {"share": share, "mask": _part("mask", ModelOptions())}

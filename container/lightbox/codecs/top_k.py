@@ -146,7 +146,7 @@ def map_rows(
     labels, (values,) = tuple(options.labels or ()), maps.values()
     if options.map == OF_ANOMALIES:
         return [_anomaly(one, labels, values.shape[1:]) for one in anomalies(outputs, options, call)]
-    return [_areas(one, labels) for one in values] if options.map == OF_CLASSES else None
+    return [_areas(one, labels) for one in values] if options.map in OF_CLASSES else None
 
 
 def _anomaly(found: Anomaly, labels: tuple[str, ...], size: tuple[int, ...]) -> bytes:

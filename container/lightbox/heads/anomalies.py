@@ -38,7 +38,7 @@ def anomalies(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCa
     labels = beside[LABEL].reshape(len(values), -1)[:, 0] if LABEL in beside else scores > MIDDLE
     # As ModelAPI resizes: the part, not the numbers.
     beyond = beside[MASK] if MASK in beside else np.greater_equal(normal(values, options, pixel), MIDDLE)
-    found = placed_in_images(beyond.astype(np.float32), options, call)
+    found = placed_in_images(beyond.astype(np.float32), options, call, are_masks=True)
     for score, label, values in zip(scores.tolist(), labels.tolist(), found, strict=True):
         parts = areas_of((values >= MIDDLE).astype(np.uint8))
         none = Area(1, 0.0, np.array([values.size]))

@@ -21,7 +21,13 @@ from lightbox.model_runtime.deadline import check_deadline
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-OF_CLASSES, ULTRALYTICS_DEPTH, OF_ANOMALIES = "classes", "ultralytics-depth", "anomaly"
+CLASSES, MODEL_API_CLASSES, ULTRALYTICS_DEPTH, OF_ANOMALIES = (
+    "classes",
+    "modelapi-classes",
+    "ultralytics-depth",
+    "anomaly",
+)
+OF_CLASSES = (CLASSES, MODEL_API_CLASSES)
 BESIDE_ANOMALIES = ("pred_score", "pred_label", "pred_mask")
 """Outputs beside a map of anomalies."""
 MIDDLE = 0.5
@@ -33,6 +39,7 @@ _CUBIC = -0.75
 """The constant of torch's bicubic filter."""
 _FILTERS = {"depth": "bicubic", ULTRALYTICS_DEPTH: "corners", OF_ANOMALIES: "bilinear"}
 _BYTE = 256
+_ONE = 2048
 _DIGITS = 6
 Item = TypeVar("Item")
 
@@ -54,7 +61,7 @@ def map_problem(options: ModelOptions, signature: SignatureSpec, outputs: Mappin
     outputs = maps_in(outputs, options)
     spec = next(iter(outputs.values())) if len(outputs) == 1 else None
     wanted = "[batch, classes, height, width] or [batch, height, width]"
-    if options.map != OF_CLASSES:
+    if options.map not in OF_CLASSES:
         wanted = "[batch, height, width], or with a channel"
     if spec is None or spec.is_string or not _is_map(spec.shape, options, image):
         given = described({name: item.shape for name, item in outputs.items()})
@@ -79,18 +86,18 @@ def _is_map(shape: Shape, options: ModelOptions, image: ImageInput) -> bool:
     if len(shape) != _WITH_CHANNELS:
         return False
     channels = shape[_axis(shape, options, image)]
-    return channels is None or (channels > 1 if options.map == OF_CLASSES else channels == 1)
+    return channels is None or (channels > 1 if options.map in OF_CLASSES else channels == 1)
 
 
 def _axis(shape: Sequence[int | None], options: ModelOptions, image: ImageInput) -> int:
     """Return the dimension of classes: the only one of their number, or that of the image's channels."""
-    count = len(options.labels or ()) if options.map == OF_CLASSES else 1
+    count = len(options.labels or ()) if options.map in OF_CLASSES else 1
     fitting = [axis for axis in (1, 3) if shape[axis] == count]
     return fitting[0] if len(fitting) == 1 else 1 if image.channels_first else 3
 
 
 def _classes(shape: Shape, options: ModelOptions, image: ImageInput) -> int | None:
-    has_channels = options.map == OF_CLASSES and shape is not None and len(shape) == _WITH_CHANNELS
+    has_channels = options.map in OF_CLASSES and shape is not None and len(shape) == _WITH_CHANNELS
     return shape[_axis(shape, options, image)] if has_channels and shape is not None else None
 
 
@@ -126,30 +133,34 @@ def normal(values: Array, options: ModelOptions, threshold: float) -> Array:
     return ((values.astype(np.float32) - threshold) / options.thresholds[2] + MIDDLE).clip(0, 1)
 
 
-def placed_in_images(values: Array, options: ModelOptions, call: ModelCall) -> Array:
-    """Return the map of each image in its size; all have one."""
+def placed_in_images(values: Array, options: ModelOptions, call: ModelCall, are_masks: bool = False) -> Array:
+    """Return the map of each image in its size; all have one. Masks, of 0 and 1, are rounded as OpenCV does."""
     image = image_input(call.signature)
     assert image is not None, "maps are of images"
     if values.ndim == _WITH_CHANNELS:
         values = np.moveaxis(values, _axis(values.shape, options, image), 1)
-        values = values if options.map == OF_CLASSES else values[:, 0]
+        values = values if options.map in OF_CLASSES else values[:, 0]
     shape = call.inputs[image.name].shape
     height, width = (shape[side] for side in image.sides)
     pairs = zip(values, call.placed, strict=True)
-    return np.stack([_placed(one, options, (width, height), placed) for one, placed in pairs])
+    return np.stack([_placed(one, options, (width, height), placed, are_masks) for one, placed in pairs])
 
 
-def _placed(values: Array, options: ModelOptions, size: Size, placed: Placed) -> Array:
+def _placed(values: Array, options: ModelOptions, size: Size, placed: Placed, is_mask: bool) -> Array:
     """Return the map of one image, of [classes, height, width] or [height, width] over an input of a ``size``."""
     width, height = placed.size
-    if options.map != OF_CLASSES:
+    if options.map not in OF_CLASSES:
         kind = _FILTERS[str(options.map)]
         found = _part(values.astype(np.float32), size, placed, kind)
-        return _resized(found, _taps(kind, found.shape[-2], height), _taps(kind, found.shape[-1], width))
+        resized = _resized_by_opencv if is_mask else _resized
+        return resized(found, _taps(kind, found.shape[-2], height), _taps(kind, found.shape[-1], width))
+    if options.map == MODEL_API_CLASSES and values.ndim == _RANK:
+        values = _best(values.astype(np.float32, copy=False))
     if values.ndim == _RANK - 1:
+        kind = "nearest" if options.map == CLASSES else "opencv-nearest"
         numbers = np.nan_to_num(values).clip(0, _MOST_CLASSES - 1).astype(np.uint16)
-        found = _part(numbers, size, placed, "nearest")
-        (row,), (column,) = _taps("nearest", len(found), height), _taps("nearest", found.shape[1], width)
+        found = _part(numbers, size, placed, kind)
+        (row,), (column,) = _taps(kind, len(found), height), _taps(kind, found.shape[1], width)
         return _narrow(found[row.at[:, None], column.at])
     found = _part(values.astype(np.float32, copy=False), size, placed, "bilinear")
     down, across = _taps("bilinear", found.shape[-2], height), _taps("bilinear", found.shape[-1], width)
@@ -197,11 +208,25 @@ def _resized(values: npt.NDArray[Any], down: Sequence[_Tap], across: Sequence[_T
     return reduce(np.add, (wide[..., tap.at, :] * tap.share[:, None] for tap in down))
 
 
+def _resized_by_opencv(values: Float32, down: Sequence[_Tap], across: Sequence[_Tap]) -> npt.NDArray[np.int32]:
+    """Return whole numbers by weights of 11 bits, whose products lose their last bits, as ``cv2.resize`` of bytes."""
+    numbers = np.rint(values).astype(np.int32)
+    wide = reduce(np.add, (numbers[..., tap.at] * _whole(tap.share) for tap in across)) >> 4
+    tall = reduce(np.add, (wide[..., tap.at, :] * _whole(tap.share)[:, None] >> 16 for tap in down))
+    rounded: npt.NDArray[np.int32] = (tall + 2) >> 2
+    return rounded
+
+
+def _whole(shares: Float32) -> npt.NDArray[np.int32]:
+    return np.rint(shares * _ONE).astype(np.int32)
+
+
 def _taps(kind: str, there: int, here: int) -> list[_Tap]:
     """Return the taps from ``there`` pixels to ``here`` along an axis."""
     pixels = np.arange(here)
-    if kind == "nearest":
-        at = np.floor(pixels * np.float32(there / here)).astype(np.int64).clip(0, there - 1)
+    if kind.endswith("nearest"):
+        scale = np.float32(there / here) if kind == "nearest" else 1 / (here / there)  # OpenCV divides twice
+        at = np.floor(pixels * scale).astype(np.int64).clip(0, there - 1)
         return [_Tap(at, np.ones(here, np.float32))]
     places = (pixels + 0.5) * (there / here) - 0.5
     if kind == "corners":

@@ -11,7 +11,7 @@ from typing import Any
 from lightbox.heads import outputs_problem
 from lightbox.heads.anomalies import SCORE
 from lightbox.heads.classes import shape_of_classes
-from lightbox.heads.maps import OF_ANOMALIES
+from lightbox.heads.maps import MODEL_API_CLASSES, OF_ANOMALIES
 from lightbox.model.options import DetectionsName, ModelOptions, Recipe, RecipeError
 from lightbox.model_files.recipes.files import ModelFiles, class_names, parsed, said_by
 from lightbox.model_runtime.formats.signature import ENDS, INFO
@@ -39,6 +39,7 @@ _USUAL: Mapping[str, Mapping[str, str]] = {
     **{"yolov5": _ULTRALYTICS, "yolov8": _ULTRALYTICS, "yolo11": _ULTRALYTICS},
 }
 """The wrappers that prepare images as the file says, by ``model_type``, with their values for what it leaves out."""
+_FEWEST = 2
 _LEAST_SCORE, _OVERLAP = "0.5", "0.5"
 _THRESHOLDS = {"image_threshold": "0.5", "pixel_threshold": "0.5", "normalization_scale": "1.0"}
 
@@ -65,11 +66,9 @@ def read(files: ModelFiles) -> Recipe | None:
     )
     if kind == _CLASSES and not _is_true(said, "hierarchical"):
         return Recipe({**options, **_classes(files, said, labels)}, source, name)
-    if kind == "anomalydetection":
-        numbers = tuple(parsed(float, said.get(key, usual), source, key) for key, usual in _THRESHOLDS.items())
-        options |= {"labels": labels} if labels else {}
-        options |= {"map": OF_ANOMALIES} | ({} if SCORE in files.signature.outputs else {"thresholds": numbers})
-        return Recipe(options, source, f"{name}, anomalies")
+    if (more := _map(files, said, labels, source)) is not None:
+        gives = "anomalies" if more["map"] == OF_ANOMALIES else "a map of classes"
+        return Recipe({**options, **more}, source, f"{name}, {gives}")
     form: DetectionsName = "ultralytics" if _USUAL[kind] is _ULTRALYTICS else "mmdet"
     missing = "hierarchical, " if kind == _CLASSES else ""
     if form != "ultralytics" and _is_true(said, "nms_execute"):
@@ -82,6 +81,33 @@ def read(files: ModelFiles) -> Recipe | None:
         options |= {"labels": labels} if labels else {}
         return Recipe(options, source, f"{name}, objects")
     return Recipe(options, source, f"{name}, {missing}whose outputs are returned as tensors")
+
+
+def _map(files: ModelFiles, said: Mapping[str, str], labels: tuple[str, ...], source: str) -> dict[str, Any] | None:
+    """Return the options of a map of anomalies or of classes; None for others."""
+    kind, outputs = said["model_type"].lower(), _plain(files)
+    if kind == "anomalydetection":
+        numbers = tuple(parsed(float, said.get(key, usual), source, key) for key, usual in _THRESHOLDS.items())
+        options: dict[str, Any] = {"labels": labels} if labels else {}
+        return options | {"map": OF_ANOMALIES} | ({} if SCORE in files.signature.outputs else {"thresholds": numbers})
+    classes = _classes_of_pixels(outputs, said) if kind == "segmentation" else 0
+    if classes < _FEWEST:
+        return None
+    # Of Geti's files the first class is the background, which has no label.
+    named = ("background", *labels) if len(labels) == classes - 1 else labels
+    options = {"labels": named} if len(named) == classes else {}
+    options |= {"outputs": tuple(outputs)} if len(outputs) < len(files.signature.outputs) else {}
+    return {**options, "map": MODEL_API_CLASSES}
+
+
+def _classes_of_pixels(outputs: Mapping[str, Any], said: Mapping[str, str]) -> int:
+    """Return how many classes a map of logits has; 0 for others, for blurred ones, and for those with padding."""
+    is_plain = said.get("blur_strength", "-1") == "-1" or said.get("soft_threshold", "") == "inf"
+    shapes = [spec.shape for spec in outputs.values()]
+    if not is_plain or said.get("resize_type", "standard") != "standard" or len(shapes) != 1:
+        return 0
+    (shape,) = shapes
+    return (shape[1] or 0) if shape is not None and len(shape) == len("NCHW") else 0
 
 
 def _is_true(said: Mapping[str, str], key: str) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from lightbox.heads import outputs_problem
 from lightbox.heads.detr import OF_RF_DETR
-from lightbox.heads.maps import OF_ANOMALIES, OF_CLASSES
+from lightbox.heads.maps import CLASSES, OF_ANOMALIES
 from lightbox.heads.tensorflow import is_detector
 from lightbox.images.preparation import IMAGENET_MEAN, IMAGENET_STD
 from lightbox.model.options import RANKING, DetectionsName, ModelOptions, Recipe
@@ -64,6 +64,6 @@ def _of_torchvision(files: ModelFiles) -> Recipe | None:
     names, shape = set(outputs), outputs["out"].shape if "out" in outputs else None
     if not names <= {"out", "aux"} or shape is None or len(shape) != _RANK or not files.has_open_sides:
         return None
-    options = {"map": OF_CLASSES, "fit": "crop", "resize_shorter": _SHORTER, "resize": "bilinear", "scaling": "unit"}
+    options = {"map": CLASSES, "fit": "crop", "resize_shorter": _SHORTER, "resize": "bilinear", "scaling": "unit"}
     options |= {"mean": IMAGENET_MEAN, "std": IMAGENET_STD, **({"outputs": ("out",)} if len(names) > 1 else {})}
     return Recipe(options, f"the output out of {files.path.name}", f"torchvision's map, of {_SHORTER} pixels and more")

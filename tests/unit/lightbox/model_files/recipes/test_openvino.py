@@ -21,6 +21,7 @@ INFO = {
 DETECTOR = {**INFO, "model_type": "ssd", "resize_type": "fit_to_window", "pad_value": "114"}
 
 
+SEGMENTS = {**INFO, "model_type": "Segmentation", "blur_strength": "-1", "soft_threshold": "0.5"}
 YOLO = {"model_type": "YOLOv8", "labels": "cat small_dog"}
 
 
@@ -72,6 +73,14 @@ def test_a_detector_needs_no_options(tmp_path: Path) -> None:
     assert options.outputs == ("boxes", "labels")
 
 
+def test_a_map_of_classes_needs_no_options(tmp_path: Path) -> None:
+    logits = np.zeros((1, 3, 16, 16))
+    options = options_of(tmp_path, SEGMENTS, {"logits": logits, "feature_vector": np.zeros((1, 4))})
+    assert (options.map, options.labels) == ("modelapi-classes", ("background", "cat", "small_dog"))
+    assert options.outputs == ("logits",)
+    assert options_of(tmp_path, SEGMENTS, {"logits": logits[:, 1:]}).labels == ("cat", "small_dog")
+
+
 def test_yolo_has_its_own_usual_values(tmp_path: Path) -> None:
     options = options_of(tmp_path, YOLO, {"boxes": np.zeros((1, 6, 9))})
     assert (options.fit, options.pad, options.std, options.channels) == ("letterbox", 114, (255,), "rgb")
@@ -88,6 +97,9 @@ def test_yolo_has_its_own_usual_values(tmp_path: Path) -> None:
         (INFO | {"hierarchical": "True"}, CLASSES, "Classification, hierarchical, whose"),
         (DETECTOR | {"nms_execute": "True"}, OBJECTS, "ssd, with overlaps that nms_execute leaves out, whose"),
         (YOLO, {"boxes": np.zeros((1, 90, 7))}, "YOLOv8, whose"),
+        (SEGMENTS | {"blur_strength": "5"}, {"logits": np.zeros((1, 3, 8, 8))}, "Segmentation, whose"),
+        (SEGMENTS | {"resize_type": "fit_to_window"}, {"logits": np.zeros((1, 3, 8, 8))}, "Segmentation, whose"),
+        (SEGMENTS, {"numbers": np.zeros((1, 8, 8))}, "Segmentation, whose"),
     ],
 )
 def test_other_answers_stay_tensors(info: dict[str, str], outputs: dict[str, Any], said: str, tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ libraries round resized pixels otherwise, which drawn networks make much of."""
 
 @pytest.mark.parametrize("name", few_of(NAMES, "ultralytics_semantic", "transformers_segformer", "transformers_dpt"))
 def test_maps_and_embeddings_are_the_librarys(name: str) -> None:
-    model = lightbox.load(FOLDER / name / "model.onnx", engine="onnxruntime")
+    file = next(iter(FOLDER.joinpath(name).glob("model.[ox][nm]*[lx]")))
+    model = lightbox.load(file, engine="openvino" if file.suffix == ".xml" else "onnxruntime")
     for key, expected in EXPECTED.items():
         if key.startswith(f"{name}|"):
             found: Any = model.predict(png(key.partition("|")[2]))
@@ -55,7 +56,7 @@ def test_anomalies_are_those_of_openvinos_modelapi(name: str) -> None:
         assert anomaly["label"] == ("anomalous" if name == "anomalib_padim" else "Broken")
         assert anomaly["score"] == pytest.approx(score, abs=1e-3)
         shown = np.repeat(np.arange(len(part["counts"])) % 2, part["counts"]).reshape(mask.shape[::-1]).T
-        assert (shown == mask).mean() >= 0.995  # OpenCV rounds the edge of a part otherwise
+        assert (shown == mask).mean() >= LEAST_SAME
         assert anomaly["share"] == pytest.approx(shown.mean(), abs=1e-5)
 
 
@@ -68,7 +69,8 @@ def class_map(areas: list[dict[str, Any]], shape: tuple[int, ...]) -> Array:
         for start, end in zip(ends[::2], ends[1::2], strict=False):
             assert (found.reshape(-1)[start:end] == -1).all()
             found.reshape(-1)[start:end] = area["class"]
-        assert area.get("label", f" {area['class']}").endswith(f" {area['class']}")
+        named = area.get("label", str(area["class"]))
+        assert named == "background" or named.endswith(str(area["class"]))
     assert (found >= 0).all()
     shares = [area["share"] for area in areas]
     assert shares == sorted(shares, reverse=True)
