@@ -1,27 +1,26 @@
 """Maps and embeddings are those of their libraries, in the size of the picture, without an option.
 
-tests/exports/make_recipes_of_maps.py has written files and answers, make_recipes_of_anomalies.py those of anomalies.
+tests/exports/make_recipes_of_maps.py and of_anomalies.py have written the files, record_answers.py the answers.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import lightbox
 from lightbox.model.spec import Array
-from pixels.pictures import png
+from pixels.pictures import PHOTOS, photo, sampled
 from support.parameters import few_of
 
 FOLDER = Path(__file__).parents[4] / "exports" / "recipes"
 with np.load(FOLDER / "maps.npz") as recorded:
     EXPECTED: dict[str, Any] = dict(recorded)
-with np.load(FOLDER / "anomalies.npz") as recorded:
-    OF_ANOMALIES: dict[str, Any] = dict(recorded)
-NAMES = list(dict.fromkeys(name.partition("|")[0] for name in EXPECTED))
+ANOMALIES = ("anomalib_padim", "openvino_anomaly")
+NAMES = dict.fromkeys(name.partition("|")[0] for name in EXPECTED if not name.startswith((*ANOMALIES, "keras")))
 LEAST_SAME, USUAL, FAR = 0.999, 2e-3, 2e-2
 """The least share of pixels of the same class, and how far numbers may be apart by their span, in the mean and at most:
 libraries round resized pixels otherwise, which drawn networks make much of."""
@@ -30,25 +29,24 @@ libraries round resized pixels otherwise, which drawn networks make much of."""
 @pytest.mark.parametrize("name", few_of(NAMES, "ultralytics_semantic", "transformers_segformer", "transformers_dpt"))
 def test_maps_and_embeddings_are_the_librarys(name: str) -> None:
     model = lightbox.load(FOLDER / name / "model.onnx", engine="onnxruntime")
-    for key, expected in EXPECTED.items():
-        if key.startswith(f"{name}|"):
-            found: Any = model.predict(png(key.partition("|")[2]))
-            if expected.dtype == np.uint8:
-                assert (class_map(found, expected.shape) == expected).mean() >= LEAST_SAME, key
-                assert len(np.unique(expected)) > 1
-            else:
-                apart = np.abs(np.asarray(found) - expected) / np.ptp(expected)
-                assert apart.shape == expected.shape
-                assert (apart.mean() <= USUAL, apart.max() <= FAR) == (True, True), key
+    for shown in PHOTOS:
+        expected, found = EXPECTED[f"{name}|{shown}"], cast("Any", model.predict(photo(shown)))
+        if expected.dtype == np.uint8:
+            assert (class_map(found, expected.shape) == expected).mean() >= LEAST_SAME, shown
+            assert len(np.unique(expected)) > 1
+        else:
+            apart = np.abs(sampled(np.asarray(found)) - expected) / np.ptp(expected)
+            assert apart.shape == expected.shape
+            assert (apart.mean() <= USUAL, apart.max() <= FAR) == (True, True), shown
 
 
-@pytest.mark.parametrize("name", few_of(["anomalib_padim", "openvino_anomaly"], "openvino_anomaly"))
+@pytest.mark.parametrize("name", few_of(ANOMALIES, "openvino_anomaly"))
 def test_anomalies_are_those_of_openvinos_modelapi(name: str) -> None:
     file = next(iter(FOLDER.joinpath(name).glob("model.[ox][nm]*[lx]")))
     model = lightbox.load(file, engine="openvino" if file.suffix == ".xml" else "onnxruntime")
-    for key in (key for key in OF_ANOMALIES if key.startswith(f"{name}|") and key.endswith("|mask")):
-        (score, is_one), mask = OF_ANOMALIES[key.replace("mask", "score")], OF_ANOMALIES[key]
-        found: Any = model.predict(png(key.split("|")[1]))
+    for posted in PHOTOS:
+        (score, is_one), mask = (EXPECTED[f"{name}|{posted}|{part}"] for part in ("score", "mask"))
+        found: Any = model.predict(photo(posted))
         assert [item["class"] for item in found] == ([1, 0] if is_one else [0, 1])
         assert sum(item["score"] for item in found) == pytest.approx(1)
         ((anomaly, part),) = ((item, item["mask"]) for item in found if item["class"] == 1)
