@@ -54,7 +54,7 @@ def test_an_onnx_model_answers_with_its_weights_beside_it(saved: Stack) -> None:
 
 def test_a_classifier_of_scikit_learn_answers_as_mlflow_does(saved: Stack) -> None:
     """tests/exports/make_recipes_of_mlflow.py has saved it."""
-    expected = json.loads((RECIPES / "expected.json").read_text())["mlflow_zipmap"]
+    expected = json.loads((RECIPES / "mlflow_zipmap.json").read_text())
     found = predictions(saved, "flowers", expected["rows"])
     assert [row["output_label"] for row in found] == expected["labels"]
     scores = [list(one.values()) for one in expected["maps"]]

@@ -1,6 +1,6 @@
-"""Write what libraries export with their own exporters, recipes/NAME/, and what they answer: recipes/expected.json.
+"""Write what libraries export with their own exporters: recipes/NAME/. record_answers.py records what they answer.
 
-    PYTHONPATH=tests python tests/exports/make_recipes.py
+    PYTHONPATH=tests python tests/exports/make_recipes.py [of_timm ...]
 
 It runs in an environment of its own, with requirements/recipes.in. The files are committed: tests need none of these
 libraries, of which Ultralytics is under the AGPL, and nothing of them is copied. Weights are drawn from a seed. What
@@ -12,16 +12,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import timm
 import torch
-import torchvision
 import transformers
 import ultralytics
-from timm.data import create_transform, resolve_data_config
 from timm.models.resnet import BasicBlock, ResNet
 from torch import nn
 from torchvision.models import detection
@@ -35,8 +33,6 @@ HERE = Path(__file__).parent / "recipes"
 SEED = 20261129
 SPREAD, OBJECTS = 1.5, 8
 """Standard deviation of the logits of a detector's classes, and how many of each class and level are objects."""
-WHOLE = ("wide 128x96", "tall 96x144", "square 192x192", "photo 256x192", "long 320x40", "small 24x24", "odd 96x96")
-"""Pictures of sizes by which torchvision's own resize, whose scale is a float32 in ONNX, gives whole pixels."""
 ANCHORS = (64, 16, 4)
 """Places of three levels in a picture of 64 by 64 pixels."""
 
@@ -89,9 +85,8 @@ KINDS = {
 }
 
 
-def of_ultralytics() -> dict[str, dict[str, Any]]:
-    """Export Ultralytics' networks, the smallest width; return what ``predict`` answers."""
-    answers = {}
+def of_ultralytics() -> None:
+    """Export Ultralytics' networks, the smallest width."""
     for name, network, task, options in OF_ULTRALYTICS:
         torch.manual_seed(SEED)
         suffix, kind = KINDS[task]
@@ -115,16 +110,10 @@ def of_ultralytics() -> dict[str, dict[str, Any]]:
         place = HERE / name / "model.onnx"
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(file, place)
-        asked = ultralytics.YOLO(str(place), task=task)
-        many = options.get("batch", 1)
-        answers[name] = {
-            one: _of_result(asked.predict([picture(one)] * many, verbose=False, retina_masks=True)[0]) for one in SIZES
-        }
-    return answers
 
 
-def of_rtdetr() -> dict[str, dict[str, Any]]:
-    """Export Ultralytics' RT-DETR on a small backbone; return what ``predict`` answers."""
+def of_rtdetr() -> None:
+    """Export Ultralytics' RT-DETR on a small backbone."""
     torch.manual_seed(SEED)
     backbone = [[-1, 1, "Conv", [8, 3, 4]], [-1, 1, "Conv", [8, 3, 2]], [-1, 1, "Conv", [16, 3, 2]]]
     backbone += [[-1, 1, "Conv", [16, 3, 2]]]
@@ -146,8 +135,6 @@ def of_rtdetr() -> dict[str, dict[str, Any]]:
     place = HERE / "ultralytics_rtdetr" / "model.onnx"
     place.parent.mkdir(parents=True, exist_ok=True)
     shutil.move(model.export(format="onnx", opset=17, simplify=False, imgsz=64), place)
-    asked = ultralytics.RTDETR(str(place))
-    return {"ultralytics_rtdetr": {one: _of_result(asked.predict(picture(one), verbose=False)[0]) for one in SIZES}}
 
 
 def _yaml(name: str) -> dict[str, Any]:
@@ -183,35 +170,8 @@ def _seen(network: Any, branch: nn.Module, pixels: list[torch.Tensor]) -> torch.
     return torch.cat([one.flatten(2) for one in seen], dim=2)
 
 
-def _of_result(result: Any) -> Any:
-    if result.probs is not None:
-        return [[int(one), float(score)] for one, score in zip(result.probs.top5, result.probs.top5conf, strict=True)]
-    boxes = result.boxes if result.obb is None else result.obb
-    more: list[dict[str, Any]] = [{} for _ in boxes.cls]
-    for number, parts in enumerate(more):
-        if result.keypoints is not None:
-            parts["keypoints"] = result.keypoints.data[number].tolist()
-        if result.obb is not None:
-            parts["corners"] = result.obb.xyxyxyxy[number].tolist()
-        if result.masks is not None:
-            parts["counts"] = _counts(result.masks.data[number].numpy())
-    rows = zip(boxes.cls.tolist(), boxes.conf.tolist(), boxes.xyxy.tolist(), more, strict=True)
-    found = [[int(number), score, box, *([parts] if parts else [])] for number, score, box, parts in rows]
-    height, width = result.orig_shape  # Lightbox returns no object that is in the padding alone
-    return [
-        one for one in found if max(one[2][0], 0) < min(one[2][2], width) and max(one[2][1], 0) < min(one[2][3], height)
-    ]
-
-
-def _counts(mask: Any) -> list[int]:
-    """Return COCO's run lengths of a mask."""
-    pixels = mask.T.ravel().astype(bool)
-    ends = np.flatnonzero(np.diff(pixels, prepend=False))
-    return [int(length) for length in np.diff(ends, prepend=0, append=len(pixels))]
-
-
-def of_timm() -> dict[str, dict[str, Any]]:
-    """Export a ResNet with timm's configuration beside it; return the softmax of its logits."""
+def of_timm() -> None:
+    """Export a ResNet with timm's configuration beside it."""
     torch.manual_seed(SEED)
     pixels = {
         "input_size": (3, 64, 64),
@@ -229,8 +189,6 @@ def of_timm() -> dict[str, dict[str, Any]]:
     names = [f"kind {number}" for number in range(6)]
     config = {"architecture": "resnet", "num_classes": 6, "pretrained_cfg": pixels, "label_names": names}
     (place / "config.json").write_text(json.dumps(config, indent=1))
-    transform = create_transform(**resolve_data_config({}, pretrained_cfg=pixels))
-    return {"timm_resnet": {one: _best(network(transform(picture(one))[None])) for one in SIZES}}
 
 
 class _Logits(nn.Module):
@@ -242,14 +200,13 @@ class _Logits(nn.Module):
         return self.network(pixel_values=pixel_values).logits
 
 
-def of_transformers() -> dict[str, dict[str, Any]]:
-    """Export classifiers of transformers with their processors beside them; return the softmax of their logits."""
+def of_transformers() -> None:
+    """Export classifiers of transformers with their processors beside them."""
     torch.manual_seed(SEED)
     vit = transformers.ViTConfig(
         hidden_size=24, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, image_size=64, num_labels=6
     )
     convnext = transformers.ConvNextConfig(hidden_sizes=[8, 12, 16, 24], depths=[1, 1, 1, 1], num_labels=6)
-    answers = {}
     for name, network, processor in (
         (
             "transformers_vit",
@@ -268,14 +225,9 @@ def of_transformers() -> dict[str, dict[str, Any]]:
         network.config.id2label = {number: f"kind {number}" for number in range(6)}
         network.config.architectures = [type(network).__name__]
         place = HERE / name
-        logits = _Logits(network).eval()
-        _export(logits, place, (3, 64, 64), "pixel_values", "logits")
+        _export(_Logits(network).eval(), place, (3, 64, 64), "pixel_values", "logits")
         network.config.save_pretrained(place)
         processor.save_pretrained(place)
-        answers[name] = {
-            one: _best(logits(processor(picture(one), return_tensors="pt")["pixel_values"])) for one in SIZES
-        }
-    return answers
 
 
 class _Boxes(_Logits):
@@ -293,11 +245,8 @@ class _Backbone(nn.Sequential):
         return {"0": super().forward(images)}
 
 
-def of_torchvision() -> dict[str, dict[str, Any]]:
-    """Export detectors, with the names of their answers; return these, masks as the share of pixels and some of them.
-
-    They take pictures of any size, and resize them themselves.
-    """
+def of_torchvision() -> None:
+    """Export detectors, with the names of their answers; they take pictures of any size, and resize them themselves."""
     torch.manual_seed(SEED)
     anchors = detection.anchor_utils.AnchorGenerator(((32, 64),), ((0.5, 1.0, 2.0),))
     sizes = {"min_size": 96, "max_size": 160}
@@ -338,32 +287,10 @@ def of_torchvision() -> dict[str, dict[str, Any]]:
         networks["torchvision_ssd"].head.classification_head.module_list[0].weight.mul_(4)
         networks["torchvision_mask_rcnn"].roi_heads.mask_predictor.mask_fcn_logits.weight.mul_(60)
         networks["torchvision_keypoint_rcnn"].roi_heads.keypoint_predictor.kps_score_lowres.weight.mul_(30)
-    answers = {}
     for name, network in networks.items():
-        network.eval()
         with torch.no_grad():
-            found = {one: network(_whole(one))[0] for one in WHOLE}
-        _export(network, HERE / name, (3, 96, 128), "images", *found[WHOLE[0]], open_sides=True)
-        answers[name] = {one: _of_torchvision(objects) for one, objects in found.items()}
-    return answers
-
-
-def _whole(name: str) -> torch.Tensor:
-    return torchvision.transforms.functional.to_tensor(picture(name))[None]
-
-
-def _of_torchvision(found: dict[str, torch.Tensor]) -> list[Any]:
-    rows = [
-        [number, score, box]
-        for number, score, box in zip(*(found[key].tolist() for key in ("labels", "scores", "boxes")), strict=True)
-    ]
-    if "masks" in found:
-        counts = [{"counts": _counts((mask[0] > 0.5).numpy())} for mask in found["masks"]]
-        rows = [[*row, one] for row, one in zip(rows, counts, strict=True)]
-    if "keypoints" in found:
-        points = torch.cat([found["keypoints"][..., :2], found["keypoints_scores"][..., None]], dim=2)
-        rows = [[*row, {"keypoints": one}] for row, one in zip(rows, points.tolist(), strict=True)]
-    return rows
+            (found,) = network.eval()(torch.zeros(1, 3, 96, 128))
+        _export(network, HERE / name, (3, 96, 128), "images", *found, open_sides=True)
 
 
 class _Swapped(_Boxes):
@@ -371,8 +298,8 @@ class _Swapped(_Boxes):
         return super().forward(pixel_values)[::-1]
 
 
-def of_detectors() -> dict[str, dict[str, Any]]:
-    """Export detectors of transformers with their processors beside them; return what their processors make of them."""
+def of_detectors() -> None:
+    """Export detectors of transformers with their processors beside them."""
     torch.manual_seed(SEED)
     resnet = {"embedding_size": 8, "hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1], "layer_type": "basic"}
     levels = {"out_features": ["stage2", "stage3", "stage4"]}
@@ -411,11 +338,10 @@ def of_detectors() -> dict[str, dict[str, Any]]:
             own.RfDetrConfig(backbone_config=own.RfDetrDinov2Config(**dinov2), **rf_detr)
         ),
     }
+    shape |= {"init_std": 0.3, "num_queries": 20}  # with smaller weights all queries find the same
     for name in ("transformers_detr", "transformers_detr_open"):
         backbone = own.ResNetConfig(**resnet, out_features=["stage4"])
-        networks[name] = own.DetrForObjectDetection(own.DetrConfig(backbone_config=backbone, num_queries=20, **shape))
-        with torch.no_grad():  # else all queries find the same
-            networks[name].model.query_position_embeddings.weight.mul_(10)
+        networks[name] = own.DetrForObjectDetection(own.DetrConfig(backbone_config=backbone, **shape))
     # The positions are those of the size; a trace would resize them with a filter that ONNX has not.
     embeddings = own.models.rf_detr.modeling_rf_detr.RfDetrDinov2Embeddings
     embeddings.interpolate_pos_encoding = lambda self, *_: self.position_embeddings
@@ -424,7 +350,6 @@ def of_detectors() -> dict[str, dict[str, Any]]:
         for learned in (inner.query_feat.weight, inner.reference_point_embed.weight):
             learned.copy_(learned[:1].expand_as(learned))
     size = {"height": 64, "width": 64}
-    answers = {}
     for name, network in networks.items():
         network.eval()
         is_open = name == "transformers_detr_open"
@@ -434,15 +359,13 @@ def of_detectors() -> dict[str, dict[str, Any]]:
             processor = own.DetrImageProcessor(size={"height": 64, "width": 96})
         else:
             processor = (own.RfDetrImageProcessor if "rf" in name else own.RTDetrImageProcessor)(size=size)
-        answers[name] = _answered(name, network, processor, is_open)
+        _exported(name, network, processor, is_open)
     # RF-DETR's own exporter gives the outputs other names, and writes nothing beside.
     network = networks["transformers_rf_detr"]
     _export(_Swapped(network).eval(), HERE / "rf_detr", (3, 64, 64), "input", "dets", "labels")
-    answers["rf_detr"] = answers["transformers_rf_detr"]
-    return answers
 
 
-def of_yolos() -> dict[str, dict[str, Any]]:
+def of_yolos() -> None:
     """Export YOLOS as ``of_detectors``: its processor keeps the proportions of a picture by multiples of 16 pixels."""
     torch.manual_seed(SEED)
     shape: dict[str, Any] = {"num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
@@ -452,12 +375,11 @@ def of_yolos() -> dict[str, dict[str, Any]]:
     nn.init.normal_(network.vit.embeddings.detection_tokens)  # else all find the same
     # With a longer side of 96 it would make nothing of the long picture: 13 rows are less than 16.
     processor = transformers.YolosImageProcessor(size={"shortest_edge": 64, "longest_edge": 160})
-    name = "transformers_yolos"
-    return {name: _answered(name, network.eval(), processor, is_open=True)}
+    _exported("transformers_yolos", network.eval(), processor, is_open=True)
 
 
-def _answered(name: str, network: Any, processor: Any, is_open: bool) -> dict[str, Any]:
-    """Export a detector with its processor beside it; return what the processor makes of its answers."""
+def _exported(name: str, network: Any, processor: Any, is_open: bool) -> None:
+    """Export a detector with its processor beside it."""
     network.config.id2label = {number: f"kind {number}" for number in range(3)}
     network.config.architectures = [type(network).__name__]
     pixels = {one: processor(picture(one), return_tensors="pt")["pixel_values"] for one in SIZES}
@@ -466,7 +388,6 @@ def _answered(name: str, network: Any, processor: Any, is_open: bool) -> dict[st
     _export(_Boxes(network).eval(), place, taken, "pixel_values", "logits", "pred_boxes", open_sides=is_open)
     network.config.save_pretrained(place)
     processor.save_pretrained(place)
-    return {one: _of_detector(network, processor, one, pixels[one]) for one in SIZES}
 
 
 def _export(
@@ -502,25 +423,10 @@ def _spread_linear(last: nn.Linear, logits: torch.Tensor) -> None:
     last.bias.copy_((last.bias - logits.mean(dim=(0, 1))) * spread - 3)
 
 
-def _of_detector(network: Any, processor: Any, name: str, pixels: torch.Tensor) -> list[Any]:
-    sizes = [picture(name).size[::-1]]
-    with torch.no_grad():
-        (found,) = processor.post_process_object_detection(network(pixel_values=pixels), 0.5, sizes)
-    rows = zip(*(found[key].tolist() for key in ("labels", "scores", "boxes")), strict=True)
-    return [list(row) for row in rows]
-
-
-def _best(logits: torch.Tensor) -> list[list[float]]:
-    scores, classes = logits.detach()[0].softmax(0).topk(5)
-    return [[int(number), float(score)] for number, score in zip(classes, scores, strict=True)]
-
+WRITERS = (of_ultralytics, of_rtdetr, of_timm, of_transformers, of_detectors, of_yolos, of_torchvision)
 
 if __name__ == "__main__":
     os.chdir(HERE.parent)
     HERE.mkdir(exist_ok=True)
-    versions = {module.__name__: module.__version__ for module in (timm, torch, torchvision, transformers, ultralytics)}
-    found = {**of_ultralytics(), **of_rtdetr(), **of_timm(), **of_transformers(), **of_detectors(), **of_torchvision()}
-    found |= of_yolos()
-    text = json.dumps({"versions": versions, "answers": found})
-    rounded = json.loads(text, parse_float=lambda number: round(float(number), 5))
-    (HERE / "expected.json").write_text(json.dumps(rounded) + "\n")
+    for write in [one for one in WRITERS if one.__name__ in sys.argv[1:]] or WRITERS:
+        write()

@@ -1,4 +1,4 @@
-"""Write networks that find anomalies, and what OpenVINO's ModelAPI answers: recipes/anomalies.npz.
+"""Write networks that find anomalies into recipes/.
 
     PYTHONPATH=tests python tests/exports/make_recipes_of_anomalies.py
 
@@ -16,8 +16,6 @@ import numpy as np
 import openvino
 import torch
 from anomalib.models import Padim
-from model_api.adapters import OpenvinoAdapter, create_core
-from model_api.models import Model
 from openvino import opset13
 from torchvision.transforms.v2 import Normalize, Resize
 
@@ -82,27 +80,6 @@ def as_geti() -> None:
     openvino.save_model(network, place / "model.xml", compress_to_fp16=False)
 
 
-def answers(name: str) -> dict[str, Any]:
-    """Return what ModelAPI answers: the score of an anomaly, the decision, and the part."""
-    (file,) = HERE.joinpath(name).glob("model.[ox][nm]*[lx]")
-    adapter = OpenvinoAdapter(create_core(), str(file), plugin_config={"INFERENCE_PRECISION_HINT": "f32"})
-    said = {"scale_values": [255]} if name == "anomalib_padim" else {}
-    asked = Model.create_model(adapter, "AnomalyDetection", said)
-    found: dict[str, Any] = {}
-    for one in PICTURES:
-        answer = asked(np.ascontiguousarray(np.asarray(picture(one).convert("RGB"))))
-        is_one = answer.pred_label in ("True", "Broken")
-        score = 1 - answer.pred_score if answer.pred_label == "Good" else answer.pred_score
-        found |= {f"{name}|{one}|mask": answer.pred_mask, f"{name}|{one}|score": np.array([score, is_one])}
-    return found
-
-
-def main() -> None:
-    """Write the networks, and what is found in pictures."""
+if __name__ == "__main__":
     exported()
     as_geti()
-    np.savez_compressed(HERE / "anomalies.npz", **answers("anomalib_padim"), **answers("openvino_anomaly"))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Write exports of networks that give maps and embeddings, and what their libraries make of them: recipes/maps.npz.
+"""Write exports of networks that give maps and embeddings into recipes/.
 
     PYTHONPATH=tests python tests/exports/make_recipes_of_maps.py [of_timm ...]
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,7 @@ import timm
 import torch
 import transformers
 import ultralytics
-from model_api.adapters import OpenvinoAdapter, create_core
-from model_api.models import Model
 from openvino import opset13
-from timm.data import create_transform, resolve_data_config
 from timm.models.resnet import BasicBlock, ResNet
 from torch import nn
 from torchvision.models._utils import IntermediateLayerGetter
@@ -37,11 +33,7 @@ from pixels.pictures import SIZES, picture
 CLASSES = 4
 SIDE = 64
 PICTURES = ("wide", "square", "long", "small", "tall 64x64")
-SEMANTIC = ("wide 128x96", "tall 128x96", "wide 128x60", "tall 71x96")
-DEPTH = ("wide 192x128", "tall 192x128", "photo 192x128", "small 96x64")
-"""Pictures that are not resized, or to half: elsewhere OpenCV rounds more pixels otherwise."""
 KINDS |= {"semantic": ("-sem", tasks.SemanticSegmentationModel), "depth": ("-depth", tasks.DepthModel)}
-Maps = dict[str, dict[str, Any]]
 
 
 class _Chosen(nn.Module):
@@ -53,9 +45,8 @@ class _Chosen(nn.Module):
         return getattr(self.network(pixel_values=pixel_values), self.output)
 
 
-def of_ultralytics() -> Maps:
-    """Export maps of classes and of depths; return what ``predict`` answers."""
-    answers: Maps = {}
+def of_ultralytics() -> None:
+    """Export maps of classes and of depths."""
     for task, size in (("semantic", (96, 128)), ("depth", (64, 96))):
         torch.manual_seed(SEED)
         name, (suffix, kind) = f"ultralytics_{task}", KINDS[task]
@@ -79,19 +70,9 @@ def of_ultralytics() -> Maps:
         place = HERE / name / "model.onnx"
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(file, place)
-        asked = ultralytics.YOLO(str(place), task=task)
-        shown = SEMANTIC if task == "semantic" else DEPTH
-        answers[name] = {one: _of_result(asked.predict(picture(one), verbose=False)[0]) for one in shown}
-    return answers
 
 
-def _of_result(result: Any) -> Any:
-    found = result.semantic_mask if result.semantic_mask is not None else result.depth
-    found = getattr(found, "data", found)
-    return np.asarray(found.cpu() if hasattr(found, "cpu") else found).squeeze()
-
-
-def of_transformers() -> Maps:
+def of_transformers() -> None:
     """Export SegFormer, DPT and CLIP's half for pictures with their processors beside them."""
     torch.manual_seed(SEED)
     own, size = transformers, {"height": SIDE, "width": SIDE}
@@ -115,44 +96,27 @@ def of_transformers() -> Maps:
     )
     clip = own.CLIPVisionConfig(**of_vit, projection_dim=16)
 
-    def classes(network: Any, pixels: torch.Tensor, sizes: list[tuple[int, int]]) -> Any:
-        processor = own.SegformerImageProcessor(size=size)
-        (found,) = processor.post_process_semantic_segmentation(network(pixel_values=pixels), sizes)
-        return found.numpy().astype(np.uint8)
-
-    def depths(network: Any, pixels: torch.Tensor, sizes: list[tuple[int, int]]) -> Any:
-        processor = own.DPTImageProcessor(size=size)
-        (found,) = processor.post_process_depth_estimation(network(pixel_values=pixels), sizes)
-        return found["predicted_depth"].numpy()
-
-    def embedding(network: Any, pixels: torch.Tensor, sizes: list[tuple[int, int]]) -> Any:
-        return network(pixel_values=pixels).image_embeds[0].numpy()
-
-    networks: tuple[tuple[str, Any, Any, str, Callable[..., Any]], ...] = (
+    networks: tuple[tuple[str, Any, Any, str], ...] = (
         (
             "transformers_segformer",
             own.SegformerForSemanticSegmentation(segformer),
             own.SegformerImageProcessor(size=size),
             "logits",
-            classes,
         ),
         (
             "transformers_dpt",
             own.DPTForDepthEstimation(dpt),
             own.DPTImageProcessor(size=size),
             "predicted_depth",
-            depths,
         ),
         (
             "transformers_clip",
             own.CLIPVisionModelWithProjection(clip),
             own.CLIPImageProcessor(size={"shortest_edge": SIDE}, crop_size=size),
             "image_embeds",
-            embedding,
         ),
     )
-    answers: Maps = {}
-    for name, network, processor, output, answer in networks:
+    for name, network, processor, output in networks:
         network.eval()
         with torch.no_grad():
             if name == "transformers_segformer":
@@ -163,15 +127,10 @@ def of_transformers() -> Maps:
             _export(_Chosen(network, output).eval(), place, (3, SIDE, SIDE), "pixel_values", output)
             network.config.save_pretrained(place)
             processor.save_pretrained(place)
-            answers[name] = {}
-            for one in PICTURES:
-                pixels = processor(picture(one), return_tensors="pt")["pixel_values"]
-                answers[name][one] = answer(network, pixels, [picture(one).size[::-1]])
-    return answers
 
 
-def of_timm() -> Maps:
-    """Export a ResNet without a classifier, with timm's configuration beside it; return its features."""
+def of_timm() -> None:
+    """Export a ResNet without a classifier, with timm's configuration beside it."""
     torch.manual_seed(SEED)
     pixels = {"input_size": (3, SIDE, SIDE), "interpolation": "bicubic", "crop_pct": 0.95, "crop_mode": "center"}
     pixels |= {"mean": (0.48, 0.46, 0.41), "std": (0.27, 0.26, 0.28), "num_classes": 0}
@@ -180,13 +139,10 @@ def of_timm() -> Maps:
     _export(network, place, (3, SIDE, SIDE), "input", "output")
     config = {"architecture": "resnet", "num_classes": 0, "pretrained_cfg": pixels}
     (place / "config.json").write_text(json.dumps(config, indent=1))
-    transform = create_transform(**resolve_data_config({}, pretrained_cfg=pixels))
-    with torch.no_grad():
-        return {"timm_features": {one: network(transform(picture(one))[None])[0].numpy() for one in SIZES}}
 
 
-def of_timms_pairs() -> Maps:
-    """Export CLIP's half for pictures, as timm has it; return its embeddings."""
+def of_timms_pairs() -> None:
+    """Export CLIP's half for pictures, as timm has it."""
     torch.manual_seed(SEED)
     network, narrow = "vit_base_patch16_clip_224.openai", {"embed_dim": 24, "depth": 2, "num_heads": 2}
     model = timm.create_model(network, pretrained=False, num_classes=16, img_size=SIDE, **narrow).eval()
@@ -194,13 +150,10 @@ def of_timms_pairs() -> Maps:
     _export(model, HERE / "timm_clip", (3, SIDE, SIDE), "input", "output")
     config = {"architecture": network.partition(".")[0], "num_classes": 16, "pretrained_cfg": pixels}
     HERE.joinpath("timm_clip", "config.json").write_text(json.dumps(config, indent=1, default=str))
-    transform = create_transform(**resolve_data_config({}, pretrained_cfg=pixels))
-    with torch.no_grad():
-        return {"timm_clip": {one: model(transform(picture(one))[None])[0].numpy() for one in SIZES}}
 
 
-def of_backbones() -> Maps:
-    """Export transformers' ResNet, ConvNeXt and DINOv2 without a classifier; return what they pool."""
+def of_backbones() -> None:
+    """Export transformers' ResNet, ConvNeXt and DINOv2 without a classifier."""
     narrow: dict[str, Any] = {"hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1]}
     of_vit: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "mlp_ratio": 2}
     own, size = transformers, {"height": SIDE, "width": SIDE}
@@ -209,26 +162,19 @@ def of_backbones() -> Maps:
         ("convnext_features", own.ConvNextModel, own.ConvNextConfig(**narrow)),
         ("dinov2", own.Dinov2Model, own.Dinov2Config(image_size=SIDE, patch_size=16, initializer_range=0.1, **of_vit)),
     )
-    answers: Maps = {}
     for name, kind, config in networks:
         torch.manual_seed(SEED)
         network = kind(config).eval()
         measured(network, [tensor(one, SIDE, SIDE) for one in SIZES])
         network.config.architectures = [kind.__name__]
-        processor, place = own.ViTImageProcessor(size=size), HERE / f"transformers_{name}"
+        place = HERE / f"transformers_{name}"
         _export(_Chosen(network, "pooler_output").eval(), place, (3, SIDE, SIDE), "pixel_values", "pooler_output")
         network.config.save_pretrained(place)
-        processor.save_pretrained(place)
-        found = answers[place.name] = {}
-        for one in PICTURES:
-            with torch.no_grad():
-                pooled = network(**processor(picture(one), return_tensors="pt")).pooler_output
-            found[one] = pooled[0].numpy()
-    return answers
+        own.ViTImageProcessor(size=size).save_pretrained(place)
 
 
-def of_model_api() -> Maps:
-    """Write a map of classes as Geti and OTX export it; return what OpenVINO's ModelAPI makes of it."""
+def of_model_api() -> None:
+    """Write a map of classes as Geti and OTX export it for OpenVINO's ModelAPI."""
     random, place = np.random.default_rng(SEED), HERE / "openvino_segment"
     image = opset13.parameter([1, 3, SIDE, 96], np.float32, name="image")
     image.output(0).set_names({"image"})
@@ -242,14 +188,10 @@ def of_model_api() -> Maps:
         network.set_rt_info(value, ["model_info", key])
     place.mkdir(exist_ok=True)
     openvino.save_model(network, place / "model.xml", compress_to_fp16=False)
-    precise = {"INFERENCE_PRECISION_HINT": "f32"}
-    asked = Model.create_model(OpenvinoAdapter(create_core(), str(place / "model.xml"), plugin_config=precise))
-    pixels = {one: np.ascontiguousarray(np.asarray(picture(one))) for one in PICTURES}
-    return {place.name: {one: asked(shown).resultImage.astype(np.uint8) for one, shown in pixels.items()}}
 
 
-def of_torchvision() -> Maps:
-    """Export DeepLab for pictures of any size; return the classes of its logits in the size of the picture."""
+def of_torchvision() -> None:
+    """Export DeepLab for pictures of any size."""
     torch.manual_seed(SEED)
     layers = [nn.Conv2d(3, 8, 9, 8, 4), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 16, 3, 1, 1), nn.ReLU()]
     backbone = IntermediateLayerGetter(nn.Sequential(*layers), {"4": "out"})
@@ -263,22 +205,10 @@ def of_torchvision() -> Maps:
     network.eval()
     place = HERE / "torchvision_deeplab"
     _export(network, place, (3, 96, 128), "input", "out", open_sides=True)
-    answers = {}
-    for one in ("wide", "tall", "square"):
-        with torch.no_grad():
-            found = network(prepare(picture(one))[None])["out"]
-        whole = nn.functional.interpolate(found, picture(one).size[::-1], mode="bilinear")
-        answers[one] = whole.argmax(1)[0].numpy().astype(np.uint8)
-    return {"torchvision_deeplab": answers}
 
 
-WRITERS: tuple[Callable[[], Maps], ...] = (
-    *(of_ultralytics, of_transformers, of_timm, of_timms_pairs, of_backbones, of_torchvision, of_model_api),
-)
+WRITERS = (of_ultralytics, of_transformers, of_timm, of_timms_pairs, of_backbones, of_torchvision, of_model_api)
 
 if __name__ == "__main__":
-    chosen = [one for one in WRITERS if one.__name__ in sys.argv[1:]] or WRITERS
-    found = {name: answers for write in chosen for name, answers in write().items()}
-    arrays = {f"{name}|{one}": array for name, answers in found.items() for one, array in answers.items()}
-    kept = dict(np.load(HERE / "maps.npz")) if len(chosen) < len(WRITERS) else {}
-    np.savez_compressed(HERE / "maps.npz", **(kept | arrays))
+    for write in [one for one in WRITERS if one.__name__ in sys.argv[1:]] or WRITERS:
+        write()

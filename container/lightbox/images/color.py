@@ -37,7 +37,10 @@ _STRAIGHT_ALPHA = {"LA": "LA", "La": "LA", "RGBA": "RGBA", "RGBa": "RGBA"}
 
 @dataclass(frozen=True)
 class Scale:
-    """Maps an image's numbers to 0..255: 0 to ``top`` linearly, rounded to nearest."""
+    """Maps an image's numbers from 0 to ``top`` to 0..255.
+
+    Integers keep their upper 8 bits, as Pillow, OpenCV and TensorFlow read colors of 16; floats go to the nearest.
+    """
 
     top: int
     unsigned: bool = False
@@ -46,11 +49,11 @@ class Scale:
     def grey(self, part: Image) -> npt.NDArray[np.uint8]:
         """Return a part of the image as [height, width] uint8. Negative and NaN become 0, above ``top`` 255."""
         numbers = _numbers(part, self.unsigned)
-        if numbers.dtype.itemsize == 2:
-            grey = (numbers.astype(np.uint32) * 510 + self.top) // (2 * self.top)
-        else:
+        if numbers.dtype.kind == "f":
             finite = np.nan_to_num(numbers.astype(np.float64), nan=0, posinf=self.top, neginf=0)
             grey = np.rint(np.clip(finite, 0, self.top) * 255 / self.top)
+        else:
+            grey = numbers.clip(0, self.top) >> self.top.bit_length() - 8
         eight_bit = grey.astype(np.uint8)
         return 255 - eight_bit if self.white_is_zero else eight_bit
 

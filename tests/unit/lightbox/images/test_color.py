@@ -124,21 +124,19 @@ def test_a_transparent_colour_becomes_the_background(mode: str) -> None:
     assert np.array_equal(rgb(image, RED_BACKGROUND), np.where(hidden, RED_BACKGROUND, plain))
 
 
-def test_16_bits_are_divided_by_257_and_rounded_to_nearest() -> None:
+def test_of_16_bits_the_upper_8_stay() -> None:
     ramp = np.arange(65_536, dtype=np.uint16).reshape(256, 256)
-    wanted = np.rint(ramp / 257)
+    wanted = ramp >> 8
     for mode, dtype in (("I;16", "<u2"), ("I;16L", "<u2"), ("I;16B", ">u2")):
         image = Image.frombytes(mode, (256, 256), ramp.astype(dtype).tobytes())
         assert np.array_equal(rgb(image), np.repeat(wanted[..., np.newaxis], 3, axis=2)), mode
-    exact = np.arange(256, dtype=np.uint16)[np.newaxis] * 257
-    assert np.array_equal(np.asarray(to_grey(Image.fromarray(exact)))[0], np.arange(256))
 
 
 def test_16_bits_with_a_transparent_colour() -> None:
     values = noise(1, np.uint16, 65_536)
     image = Image.fromarray(values)
     image.info["transparency"] = int(values[2, 3])
-    wanted = np.repeat(np.rint(values / 257)[..., np.newaxis], 3, axis=2)
+    wanted = np.repeat((values >> 8)[..., np.newaxis], 3, axis=2)
     wanted[2, 3] = RED_BACKGROUND
     assert np.array_equal(rgb(image, RED_BACKGROUND), wanted)
 
@@ -146,7 +144,7 @@ def test_16_bits_with_a_transparent_colour() -> None:
 @pytest.mark.parametrize("top", [255, 65_535, 2**31 - 1])
 def test_32_bit_integers_take_the_smallest_range_that_holds_them(top: int) -> None:
     values = np.linspace(-5, top, 35).astype(np.int32).reshape(5, 7)
-    wanted = np.rint(np.maximum(values, 0) * 255.0 / top)
+    wanted = np.maximum(values.astype(np.int64), 0) * 256 // (top + 1)
     assert np.array_equal(np.asarray(to_grey(Image.fromarray(values))), wanted)
 
 
@@ -177,7 +175,7 @@ def test_range_of_a_large_image_is_that_of_all_its_strips(monkeypatch: pytest.Mo
     values = np.full((45, 60), 200, np.int32)
     values[-1, -1] = 65_535
     monkeypatch.setattr(color, "STRIP_PIXELS", 60 * 7)
-    assert np.asarray(to_grey(Image.fromarray(values)))[0, 0] == 1
+    assert np.asarray(to_grey(Image.fromarray(values)))[0, 0] == 0
 
 
 def test_grey_of_colours_is_pillows_luma() -> None:

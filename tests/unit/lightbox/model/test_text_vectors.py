@@ -13,7 +13,7 @@ import pytest
 import lightbox
 from lightbox.base.errors import ModelFailed, StartError
 from lightbox.model.text_vectors import read_vectors, similarities
-from pixels.pictures import png
+from pixels.pictures import photo
 from support.parameters import each
 
 RECIPES = Path(__file__).parents[3] / "exports" / "recipes"
@@ -32,11 +32,11 @@ def clip(folder: Path, texts: Any = TEXTS, **options: Any) -> Path:
 
 def test_scores_are_those_of_clip(tmp_path: Path) -> None:
     with np.load(RECIPES / "maps.npz") as recorded:
-        embedding = recorded["transformers_clip|square"]
+        embedding = recorded["transformers_clip|tiny"]
     texts = TEXTS.astype(np.float32)
     logits = 20 * texts @ embedding / np.linalg.norm(texts, axis=1) / np.linalg.norm(embedding)
     model = lightbox.load(clip(tmp_path, logit_scale=20, activation="softmax"), engine="onnxruntime")
-    found: Any = model.predict(png("square"))
+    found: Any = model.predict(photo("tiny"))
     powers = np.exp(logits)
     expected = sorted(zip(powers / powers.sum(), ["cat", "dog", "cow"], strict=True), reverse=True)
     assert [item["label"] for item in found] == [label for _, label in expected]

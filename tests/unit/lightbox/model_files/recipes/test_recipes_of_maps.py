@@ -1,27 +1,26 @@
 """Maps and embeddings are those of their libraries, in the size of the picture, without an option.
 
-tests/exports/make_recipes_of_maps.py has written files and answers, make_recipes_of_anomalies.py those of anomalies.
+tests/exports/make_recipes_of_maps.py and of_anomalies.py have written the files, record_answers.py the answers.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import lightbox
 from lightbox.model.spec import Array
-from pixels.pictures import png
+from pixels.pictures import PHOTOS, photo, sampled
 from support.parameters import few_of
 
 FOLDER = Path(__file__).parents[4] / "exports" / "recipes"
 with np.load(FOLDER / "maps.npz") as recorded:
     EXPECTED: dict[str, Any] = dict(recorded)
-with np.load(FOLDER / "anomalies.npz") as recorded:
-    OF_ANOMALIES: dict[str, Any] = dict(recorded)
-NAMES = list(dict.fromkeys(name.partition("|")[0] for name in EXPECTED))
+ANOMALIES = ("anomalib_padim", "openvino_anomaly")
+NAMES = dict.fromkeys(name.partition("|")[0] for name in EXPECTED if not name.startswith((*ANOMALIES, "keras")))
 LEAST_SAME, USUAL, FAR = 0.999, 2e-3, 2e-2
 """The least share of pixels of the same class, and how far numbers may be apart by their span, in the mean and at most:
 libraries round resized pixels otherwise, which drawn networks make much of."""
@@ -29,27 +28,24 @@ libraries round resized pixels otherwise, which drawn networks make much of."""
 
 @pytest.mark.parametrize("name", few_of(NAMES, "ultralytics_semantic", "transformers_segformer", "transformers_dpt"))
 def test_maps_and_embeddings_are_the_librarys(name: str) -> None:
-    file = next(iter(FOLDER.joinpath(name).glob("model.[ox][nm]*[lx]")))
-    model = lightbox.load(file, engine="openvino" if file.suffix == ".xml" else "onnxruntime")
-    for key, expected in EXPECTED.items():
-        if key.startswith(f"{name}|"):
-            found: Any = model.predict(png(key.partition("|")[2]))
-            if expected.dtype == np.uint8:
-                assert (class_map(found, expected.shape) == expected).mean() >= LEAST_SAME, key
-                assert len(np.unique(expected)) > 1
-            else:
-                apart = np.abs(np.asarray(found) - expected) / np.ptp(expected)
-                assert apart.shape == expected.shape
-                assert (apart.mean() <= USUAL, apart.max() <= FAR) == (True, True), key
+    model = loaded(name)
+    for shown in PHOTOS:
+        expected, found = EXPECTED[f"{name}|{shown}"], cast("Any", model.predict(photo(shown)))
+        if expected.dtype == np.uint8:
+            assert (class_map(found, expected.shape) == expected).mean() >= LEAST_SAME, shown
+            assert len(np.unique(expected)) > 1
+        else:
+            apart = np.abs(sampled(np.asarray(found)) - expected) / np.ptp(expected)
+            assert apart.shape == expected.shape
+            assert (apart.mean() <= USUAL, apart.max() <= FAR) == (True, True), shown
 
 
-@pytest.mark.parametrize("name", few_of(["anomalib_padim", "openvino_anomaly"], "openvino_anomaly"))
+@pytest.mark.parametrize("name", few_of(ANOMALIES, "openvino_anomaly"))
 def test_anomalies_are_those_of_openvinos_modelapi(name: str) -> None:
-    file = next(iter(FOLDER.joinpath(name).glob("model.[ox][nm]*[lx]")))
-    model = lightbox.load(file, engine="openvino" if file.suffix == ".xml" else "onnxruntime")
-    for key in (key for key in OF_ANOMALIES if key.startswith(f"{name}|") and key.endswith("|mask")):
-        (score, is_one), mask = OF_ANOMALIES[key.replace("mask", "score")], OF_ANOMALIES[key]
-        found: Any = model.predict(png(key.split("|")[1]))
+    model = loaded(name)
+    for posted in PHOTOS:
+        (score, is_one), mask = (EXPECTED[f"{name}|{posted}|{part}"] for part in ("score", "mask"))
+        found: Any = model.predict(photo(posted))
         assert [item["class"] for item in found] == ([1, 0] if is_one else [0, 1])
         assert sum(item["score"] for item in found) == pytest.approx(1)
         ((anomaly, part),) = ((item, item["mask"]) for item in found if item["class"] == 1)
@@ -58,6 +54,12 @@ def test_anomalies_are_those_of_openvinos_modelapi(name: str) -> None:
         shown = np.repeat(np.arange(len(part["counts"])) % 2, part["counts"]).reshape(mask.shape[::-1]).T
         assert (shown == mask).mean() >= LEAST_SAME
         assert anomaly["share"] == pytest.approx(shown.mean(), abs=1e-5)
+
+
+def loaded(name: str) -> lightbox.Model:
+    """Load the file of a folder with the engine that follows its format."""
+    file = next(iter(FOLDER.joinpath(name).glob("model.[ox][nm]*[lx]")))
+    return lightbox.load(file, engine="openvino" if file.suffix == ".xml" else "onnxruntime")
 
 
 def class_map(areas: list[dict[str, Any]], shape: tuple[int, ...]) -> Array:
@@ -69,8 +71,7 @@ def class_map(areas: list[dict[str, Any]], shape: tuple[int, ...]) -> Array:
         for start, end in zip(ends[::2], ends[1::2], strict=False):
             assert (found.reshape(-1)[start:end] == -1).all()
             found.reshape(-1)[start:end] = area["class"]
-        named = area.get("label", str(area["class"]))
-        assert named == "background" or named.endswith(str(area["class"]))
+        assert area.get("label", f" {area['class']}").endswith(f" {area['class']}")
     assert (found >= 0).all()
     shares = [area["share"] for area in areas]
     assert shares == sorted(shares, reverse=True)
