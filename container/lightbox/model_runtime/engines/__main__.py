@@ -42,11 +42,11 @@ def _print_choices(opener: Opener, folder: str, compares: bool, writes: bool) ->
     if not choices:
         print(f"{folder}: no second engine that opens it is installed", file=sys.stderr)
         return 1
-    for name, choice in sorted(choices.items()):
-        print(_line(f"{name}: {choice.engine or 'not compared yet'} ({choice.reason})"))
     setting, why = setting_of(Path(folder), opener.options)
-    if setting or why:
-        print(_line(f"lightbox optimize: {setting or f'not used: {why}'}"))
+    found = f"; auto takes the setting of lightbox optimize: {setting}" if setting else ""
+    found = f"; auto does not take the setting of lightbox optimize: {why}" if why else found
+    for name, choice in sorted(choices.items()):
+        print(_line(f"{name}: {choice.engine or 'not compared yet'} ({choice.reason}){found}"))
     return 0
 
 

@@ -57,7 +57,7 @@ class Search:
         """Find the setting that takes the least CPU time, of those that agree."""
         screened = [trial for setting in self._wanted() if (trial := self._screened(setting))]
         for trial in sorted(screened, key=lambda trial: trial.share):
-            if problem := self._problem(trial):
+            if problem := self._disagreement(trial) or ("" if self.best else self._problem(trial)):
                 self._note(trial, f"refused: {problem}")
             elif self.best:
                 self._note(trial, "not compared: it takes more CPU time than the chosen one")
@@ -112,6 +112,10 @@ class Search:
 
     def _problem(self, trial: Trial) -> str | None:
         """Return why a setting cannot be taken, by what is known of it; None if it may be."""
+        is_gain = trial.share <= LEAST_GAIN * (self.best.share if self.best else 1)
+        return self._disagreement(trial) or (None if is_gain else "it saves less than 3 % of the CPU time")
+
+    def _disagreement(self, trial: Trial) -> str | None:
         count, found = len(self._pictures.comparing), trial.agreement()
         is_whole = len(trial.items) == count
         if is_whole and (not found or any(map(math.isnan, found.values()))):
@@ -120,7 +124,7 @@ class Search:
         if short and (is_whole or trial.most_possible(count) < self._least):
             part = "" if is_whole else f" after {len(trial.items):,} pictures"
             return f"{' and '.join(short)}{part}, less than {self._least:.2%}"
-        return "it saves less than 3 % of the CPU time" if trial.share > LEAST_GAIN else None
+        return None
 
     def _try_threads(self) -> None:
         """Try all cores for a call of the chosen setting: it answers sooner, and seldom with less CPU time."""

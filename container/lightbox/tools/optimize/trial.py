@@ -73,9 +73,9 @@ class Trial:
 
     @property
     def share(self) -> float:
-        """The CPU time as a share of that of the present setting."""
-        present, this = self.milliseconds("cpu")
-        return this / present
+        """The CPU time as a share of that of the present setting: the median of the pictures, whose pairs are measured
+        one right after the other."""
+        return float(median(item["cpu"][1] / item["cpu"][0] for item in self.items if "cpu" in item))
 
     def agreement(self) -> dict[str, float]:
         """Return the agreement with the present setting, by measure."""

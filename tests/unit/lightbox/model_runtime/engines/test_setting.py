@@ -108,6 +108,9 @@ def test_without_one_nothing_is_said(tmp_path: Path) -> None:
 
 def test_the_report_of_engines_names_it(version: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(version)]) == 0
-    assert f"lightbox optimize: {FILES} basic f32, 2 threads" in capsys.readouterr().out
+    assert f"; auto takes the setting of lightbox optimize: {FILES} basic f32, 2 threads\n" in capsys.readouterr().out
     main([str(version), "--precision=bf16"])
-    assert "lightbox optimize: not used: the options set the precision" in capsys.readouterr().out
+    assert (
+        "; auto does not take the setting of lightbox optimize: the options set the precision\n"
+        in capsys.readouterr().out
+    )
