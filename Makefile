@@ -147,9 +147,6 @@ vision-clients: $(READY) nginx native $(VENV)-vision/.ready  ## Compare what Ult
 	@PYTHONPATH=tests $(VENV)-vision/bin/python tests/exports/vision_clients.py $(RECORD)
 
 MODEL ?= $(MODELS)/efficientnet_lite0
-quantize: $(VENV)-quantize/.ready  ## Make an INT8 model of MODEL from the photos in IMAGES: make quantize MODEL=models/m IMAGES=photos
-	@PYTHONPATH=scripts:container $(VENV)-quantize/bin/python scripts/quantize_model.py "$(MODEL)" --images "$(IMAGES)"
-
 BENCH ?= --full
 BENCH_VENVS = $(if $(AGAINST),,$(VENV)-bench/.ready $(if $(findstring --full,$(BENCH)),$(VENV)-quantize/.ready))
 bench: $(READY_DEV) $(BENCH_VENVS) nginx native  ## Measure all in fifteen minutes and print the tables of docs/benchmarks; BENCH=--quick two minutes, BENCH="--full load" one scenario; AGAINST=FOLDER compares with another checkout
@@ -208,4 +205,4 @@ lock:  ## Write requirements/*.lock from requirements/*.in, and that of Node's p
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-clients $(VENV)-docs $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(VENV)-ray $(VENV)-vision $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help can-serve can-test setup nginx native browser models serve test test-all coverage lint quick bench loadgen perf-analyzer vision-clients docs quantize faults fuzz arm64 image release pin-images manifests reference protos lock clean
+.PHONY: help can-serve can-test setup nginx native browser models serve test test-all coverage lint quick bench loadgen perf-analyzer vision-clients docs faults fuzz arm64 image release pin-images manifests reference protos lock clean

@@ -12,8 +12,8 @@ compile() {
   "$uv" pip compile --quiet --universal --generate-hashes --no-annotate --python-version 3.11 \
     --overrides "$overrides" --custom-compile-command "make lock" --output-file "$name.lock" "$@"
 }
-# The extras of serving and tests: all but Ray, whose 240 MB no server needs.
-mapfile -t extras < <(sed -nE '/^\[project.optional/,/^\[project.scripts/ { /^ray /d; s/^([a-z]+) = .*/--extra=\1/p }' "$ours")
+# The extras of serving and tests: all but Ray and NNCF, whose 240 MB each no server needs.
+mapfile -t extras < <(sed -nE '/^\[project.optional/,/^\[project.scripts/ { /^(ray|int8) /d; s/^([a-z0-9]+) = .*/--extra=\1/p }' "$ours")
 compile dev dev.overrides --upgrade "${extras[@]}" "$ours" dev.in
 compile serve model_server.overrides --constraints dev.lock "${extras[@]}" "$ours" serve.in
 # The images' packages.
@@ -28,7 +28,7 @@ compile bench sidecar.overrides bench.in
 compile fuzz sidecar.overrides --constraints dev.lock fuzz.in
 compile compiler sidecar.overrides --constraints dev.lock compiler.in
 # nncf needs an older numpy than the others, so this set is unconstrained.
-compile quantize openvino.overrides --extra openvino "$ours" quantize.in
+compile quantize openvino.overrides --extra openvino --extra onnxruntime --extra int8 "$ours"
 # Third-party clients and load generator, also unconstrained.
 compile perf_analyzer perf_analyzer.overrides perf_analyzer.in
 compile clients clients.overrides clients.in

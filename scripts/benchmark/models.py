@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,13 +17,14 @@ from benchmark import photos
 from benchmark.servers import REPOSITORY
 from lightbox.tools.model_zoo import folder as layout
 from lightbox.tools.model_zoo.image_model import ImageModel
+from lightbox.tools.optimize.pictures import find_pictures
 
 MODELS = REPOSITORY / "build" / "benchmark_models"
 DETECTIONS = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
 """The outputs of efficientdet_d1 that a caller can use; the other four are 40 MB."""
 QUANTIZE_VENV = REPOSITORY / ".venv-quantize"
 CALIBRATED = 64
-"""Crops that an INT8 model is made with; half of them compare it."""
+"""Crops that calibrate an INT8 model."""
 
 
 def saved_model(folder: Path, name: str, form: str) -> None:
@@ -89,10 +91,15 @@ def _quantize(model: Path, images: Path) -> None:
     python = QUANTIZE_VENV / "bin" / "python"
     if not python.exists():
         raise FileNotFoundError(f"{QUANTIZE_VENV} is missing, in which models are quantized: `make bench` makes it")
-    paths = [str(REPOSITORY / folder) for folder in ("scripts", "container")]
-    environ = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(paths)}
-    command = [str(python), str(REPOSITORY / "scripts" / "quantize_model.py"), str(model), "--images", str(images)]
-    subprocess.run(command, env=environ, check=True, stdout=sys.stderr)  # noqa: S603 - our own script
+    environ = dict(os.environ) | {"PYTHONPATH": str(REPOSITORY / "container")}
+    task = {"model": str(model), "options": {}, "folder": str(model / "1"), "pictures": find_pictures(images)}
+    with tempfile.TemporaryDirectory() as folder:
+        asked, made = Path(folder, "task.json"), Path(folder, "made.json")
+        asked.write_text(json.dumps(task))
+        command = [str(python), "-m", "lightbox.tools.optimize.calibration", str(asked), str(made)]
+        subprocess.run(command, env=environ, check=True, stdout=sys.stderr)  # noqa: S603 - our own module
+        if made.read_text() != "true":
+            raise RuntimeError(made.read_text())
 
 
 def link(path: Path, target: Path) -> None:

@@ -11,7 +11,7 @@ from threading import Event
 import numpy as np
 import pytest
 
-from lightbox.model_runtime.engines.openvino.verdicts import IN_MODEL
+from lightbox.model_runtime.engines.setting import IN_MODEL
 from lightbox.tools.harness.http_client import Client, Response
 from support.error_shape import assert_error
 from support.fakes import png

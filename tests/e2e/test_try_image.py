@@ -11,8 +11,8 @@ from PIL import Image
 
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import ImageInput
-from lightbox.tools.tune import try_image
-from lightbox.tools.tune.try_image import Way, best
+from lightbox.tools import try_image
+from lightbox.tools.try_image import Way, best
 from support import commands
 from support.finders import write_finder
 from support.isolation import own_environ

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from lightbox.model_runtime.engines import disk_cache
-from lightbox.model_runtime.engines.openvino.verdicts import IN_MODEL
+from lightbox.model_runtime.engines.setting import IN_MODEL
 from lightbox.tools.model_zoo import efficientdet_d1
 from lightbox.tools.model_zoo.image_model import ImageModel
 from lightbox.tools.model_zoo.input_forms import prepare, serving_function

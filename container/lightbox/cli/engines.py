@@ -15,13 +15,12 @@ from lightbox.supervisor.starting.models_on_disk import plan_models, unpacked
 
 @click.command("engines", cls=SettingsCommand, epilog="Example: lightbox engines ./models")
 @model_argument
-@click.option("--write", is_flag=True, help="Store the results in the folder of each SavedModel, for later starts.")
-def command(write: bool) -> int:
+def command() -> int:
     """Compare engines for the newest version of each model."""
-    options, code = (["--write"] if write else []), 0
+    code = 0
     with unpacked(load_settings()) as settings:
         for model in plan_models(settings)[0].values():
             print(f"model: {model.name}", flush=True)
-            compare = engines_command(model, settings, "--compare", *options)
+            compare = engines_command(model, settings, "--compare")
             code = max(code, subprocess.run(compare, env=child_environ(), check=False).returncode)  # noqa: S603
     return code

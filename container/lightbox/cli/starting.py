@@ -89,9 +89,9 @@ def interruptible() -> Iterator[None]:
 
 def engines_command(model: ModelOnDisk, settings: Settings, *options: str) -> list[str]:
     """Return the command that looks at the engines for a model's newest version."""
-    precision = model_options(model, code_dirs(model, shared_code_dirs(settings)), settings).precision
+    chosen = model_options(model, code_dirs(model, shared_code_dirs(settings)), settings)
     cache = list[str]()
     with suppress(OSError):  # a start says why
         cache = [f"--cache={folder}"] if (folder := kept_folder()) is not None else []
-    command = [*PYTHON, "lightbox.model_runtime.engines", f"--precision={precision}", *cache, *options]
-    return [*command, str(newest_folder(model))]
+    precision = [f"--precision={chosen.precision}"] if "precision" in chosen.model_fields_set else []
+    return [*PYTHON, "lightbox.model_runtime.engines", *precision, *cache, *options, str(newest_folder(model))]

@@ -222,8 +222,9 @@ class ModelOptions(BaseModel):
     """[Engine](engines.md) of the model; by default `LIGHTBOX_ENGINE`."""
 
     precision: Literal["f32", "bf16", "int8"] = "f32"
-    """Precision of OpenVINO. `bf16` is faster on CPUs that have it, and less exact. [`int8`](engines.md#int8) needs a
-    quantized model."""
+    """Precision of OpenVINO. `bf16` is faster on CPUs that have it, and less exact. `int8` needs an INT8
+    model: [`lightbox optimize`](engines.md#the-cheapest-setting-that-is-still-right) makes it, and finds the cheapest
+    that is still right."""
 
     fast_decode: bool = False
     """Decode large JPEGs at a reduced size. Pixels differ by up to 2/255."""

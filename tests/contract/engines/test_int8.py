@@ -86,7 +86,7 @@ def test_one_of_another_model_is_refused(version: Path) -> None:
     Quantized(Quantized.place(version, SERVING), "0" * 64, "").write()
     with pytest.raises(StatusError) as raised:
         opened(version, "int8")
-    assert f"{SERVING}.xml was made of another SavedModel than the one in {version}: make it again" in str(raised.value)
+    assert f"{SERVING}.xml was made of another model than the one in {version}: make it again" in str(raised.value)
     opened(version, "f32")[0].close()
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from lightbox.model_runtime.engines import disk_cache
-from lightbox.model_runtime.engines.openvino.verdicts import IN_MODEL, OPENVINO, Key, Verdict, remember
+from lightbox.model_runtime.engines.openvino.verdicts import OPENVINO, Key, Verdict, remember
 from lightbox.model_runtime.engines.selection import CHOICES
+from lightbox.model_runtime.engines.setting import IN_MODEL
 from support.model_server import MODELS, ModelServer
 
 pytestmark = pytest.mark.extended

@@ -41,6 +41,8 @@ from lightbox.model_files.recipes import (
 )
 from lightbox.model_files.recipes.files import FROM_TORCH, ModelFiles, Reader
 from lightbox.model_runtime.access import is_file
+from lightbox.model_runtime.engines import AUTO
+from lightbox.model_runtime.engines.setting import setting_of
 from lightbox.model_runtime.formats import model_file
 
 READERS: Mapping[str, Reader] = {
@@ -58,6 +60,7 @@ READERS: Mapping[str, Reader] = {
 def model_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ResolvedOptions:
     """Return a model's options: those of its recipe, overridden by ``lightbox.json`` and the settings.
 
+    ``fast_decode`` may be that of ``lightbox optimize``, if the options leave it open.
     Raises ModelOptionsError as ``load_options``, and RecipeError for a recipe that cannot be followed or one of two,
     unless the options say how pixels are made, or the model's code may make them.
     """
@@ -68,7 +71,11 @@ def model_options(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Setti
         if not own.keys() & {"preset", *OF_PIXELS} and not any(is_file(one / INFERENCE) for one in code_dirs):
             raise
         recipe = None
-    return load_options(code_dirs, settings, recipe)
+    options = load_options(code_dirs, settings, recipe)
+    if "fast_decode" not in own and settings.engine in (None, AUTO):
+        setting, _ = setting_of(newest_folder(model), own)
+        options = options.model_copy(update={"fast_decode": True}) if setting and setting.fast_decode else options
+    return options
 
 
 def find_recipe(

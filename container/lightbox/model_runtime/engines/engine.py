@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from lightbox.model_runtime.engines import ENGINES
 from lightbox.model_runtime.engines.base import Runner
-from lightbox.model_runtime.engines.hardware import Hardware
+from lightbox.model_runtime.engines.hardware import LEVELS, PRECISIONS, Hardware
 from lightbox.model_runtime.wire.status import invalid
 
 
@@ -57,8 +57,11 @@ class Engine(ABC):
     follows_files = False
     """Whether its results are those of the file's specification, also of integers and positions outside a tensor."""
 
-    has_precisions = False
-    """Whether it computes in other precisions than f32."""
+    precisions: Sequence[str] = PRECISIONS[:1]
+    """In what it computes."""
+
+    levels: Sequence[str] = LEVELS[:1]
+    """How far it may optimise a graph."""
 
     def is_installed(self) -> bool:
         """Whether its package can be imported."""

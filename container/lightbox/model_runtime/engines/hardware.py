@@ -11,8 +11,12 @@ from pathlib import Path
 
 INT8 = "int8"
 PRECISIONS = ("f32", "bf16", INT8)
+LEVELS = ("all", "extended", "basic")
+"""How far ONNX Runtime optimises a graph."""
 
 _PROCESSORS = Path("/proc/cpuinfo")
+_BF16 = {"amx_bf16", "avx512_bf16", "bf16"}
+"""The extensions for bf16, on x86-64 and on arm64."""
 _OF_A_KIND = re.compile(
     r"(?:vendor_id|cpu family|model|model name|stepping|flags|"
     r"Features|CPU implementer|CPU architecture|CPU variant|CPU part)"
@@ -31,6 +35,7 @@ class Hardware:
     precision: str = "f32"
     cache_folder: str = ""
     """The folder of cached facts about models; empty for none."""
+    level: str = LEVELS[0]
 
     @classmethod
     def shared(cls, cores: int, for_one_call: int, cache_folder: str) -> Hardware:
@@ -41,9 +46,18 @@ class Hardware:
 @cache
 def processor() -> str:
     """Return eight digits that identify the kind of this processor, including its extensions."""
-    try:
-        first = _PROCESSORS.read_text().partition("\n\n")[0]
-    except OSError:
-        first = ""
-    kind = [platform.machine(), *filter(_OF_A_KIND.fullmatch, first.splitlines())]
+    kind = [platform.machine(), *filter(_OF_A_KIND.fullmatch, _first_processor().splitlines())]
     return hashlib.sha256("\n".join(kind).encode()).hexdigest()[:8]
+
+
+@cache
+def has_bf16() -> bool:
+    """Return whether this processor multiplies bf16 itself."""
+    return not _BF16.isdisjoint(_first_processor().split())
+
+
+def _first_processor() -> str:
+    try:
+        return _PROCESSORS.read_text().partition("\n\n")[0]
+    except OSError:
+        return ""

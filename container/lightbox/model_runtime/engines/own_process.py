@@ -30,13 +30,13 @@ def limited(seconds: float) -> Iterator[None]:
         _until.reset(token)
 
 
-def run(command: Sequence[str], more: int = 0) -> tuple[bytes, str]:
+def run(command: Sequence[str], more: int = 0, most_seconds: float = TIME_LIMIT_SECONDS) -> tuple[bytes, str]:
     """Run a command, return its output and how it ended; kill it when it is stuck or takes too long.
 
     Of the time that is left for several children it takes an equal part; ``more`` is the number of those behind it.
     """
     until = _until.get()
-    seconds = TIME_LIMIT_SECONDS if until is None else min(TIME_LIMIT_SECONDS, (until - time.monotonic()) / (1 + more))
+    seconds = most_seconds if until is None else min(most_seconds, (until - time.monotonic()) / (1 + more))
     if seconds <= 0:
         return b"", f"{LATE} the time that was left"
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:

@@ -13,6 +13,7 @@ from lightbox.model_runtime.engines.engine import Choice, Engine, Opened, OpenOp
 from lightbox.model_runtime.engines.hardware import PRECISIONS, Hardware
 from lightbox.model_runtime.engines.race import fastest, known
 from lightbox.model_runtime.engines.samples import mark_rows
+from lightbox.model_runtime.engines.setting import setting_of
 from lightbox.model_runtime.formats import model_file
 from lightbox.model_runtime.formats.signature import SIGNATURE
 from lightbox.model_runtime.wire.status import invalid
@@ -70,8 +71,17 @@ class Opener:
         """Load the model in ``folder`` and run made-up inputs of each batch size; raise StatusError."""
         own = own_options(folder) | dict(self.options)
         hardware = replace(self.hardware, precision=own.get("precision", self.hardware.precision))
-        options = OpenOptions(hardware, self.tags, self.session_config, self.is_guarded, batches)
         wanted = own.get("engine", self.engine)
+        if wanted == AUTO:
+            setting, why = setting_of(Path(folder), own)
+            if setting:
+                streams = hardware.streams if setting.threads == 1 else max(1, hardware.threads // setting.threads)
+                hardware = replace(hardware, streams=streams, precision=setting.precision, level=setting.level)
+                wanted = setting.engine
+                log.info("%s is served by the setting that lightbox optimize has found: %s", folder, setting)
+            elif why:
+                log.warning("%s is served without the setting that lightbox optimize has found: %s", folder, why)
+        options = OpenOptions(hardware, self.tags, self.session_config, self.is_guarded, batches)
         # The default opens no files of other formats, so naming it does not apply to them.
         if wanted == AUTO or (wanted == DEFAULT and model_file(Path(folder))):
             return _open_best(folder, options)
@@ -121,8 +131,8 @@ def _open_fastest(folder: str, able: Sequence[Engine], options: OpenOptions) -> 
 
 
 def _precise(able: Sequence[Engine], hardware: Hardware) -> list[Engine]:
-    """Return the engines that have the precision that is asked for; all if none has another one than f32."""
-    return [engine for engine in able if engine.has_precisions or hardware.precision == PRECISIONS[0]] or [*able]
+    """Return the engines that have the precision that is asked for; all if none has it."""
+    return [engine for engine in able if hardware.precision in engine.precisions] or [*able]
 
 
 def _able(folder: str) -> tuple[Engine | None, list[Engine]]:

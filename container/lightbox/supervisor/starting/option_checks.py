@@ -18,6 +18,7 @@ from lightbox.model_files.recipes import model_options
 from lightbox.model_runtime.access import is_file
 from lightbox.model_runtime.engines import AUTO, DEFAULT
 from lightbox.model_runtime.engines.hardware import INT8
+from lightbox.model_runtime.engines.openvino.int8 import Quantized
 from lightbox.model_runtime.formats import model_file
 from lightbox.user_code.paths import UserCodeError, find_code, find_inference, refuse_code, refuse_misplaced_options
 
@@ -66,8 +67,8 @@ def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Set
         problems.append(("engine", f"{DEFAULT!r} does not open {file.path}; set {AUTO!r}"))
     if options.precision != "f32" and (engine not in (_OPENVINO, AUTO, *([DEFAULT] if file else []))):
         problems.append(("precision", f"{options.precision!r} is OpenVINO's, but the engine is {engine}; set {AUTO!r}"))
-    elif file and options.precision == INT8:
-        problems.append(("precision", f"{INT8!r} is for SavedModels that make quantize has quantized, got {file.path}"))
+    elif file and options.precision == INT8 and not Quantized.place(file.place().parent, DEFAULT_SIGNATURE).exists():
+        problems.append(("precision", f"{file.path} has no INT8 model: lightbox optimize makes one"))
     for key, problem in problems:
         by = "LIGHTBOX_ENGINE" if key == "engine" and options.engine is None else None
         yield _misfit(key, f"{problem}; the model is {model.name!r}", options, code_dirs, settings, by, is_idle=True)

@@ -1,1 +1,1 @@
-"""Shared by ``tune``, benchmark, faults, fuzzer and tests: servers to start, requests, tables, memory."""
+"""Shared by ``try``, benchmark, faults, fuzzer and tests: servers to start, requests, tables, memory."""

@@ -38,7 +38,8 @@ class EngineTransport(Transport):
         ``op_threads`` are TensorFlow's inside one op, 0 if it chooses them. Raises StatusError.
         """
         self.model, self.version = model.name, version
-        options = {key: value for key in ("engine", "precision") if (value := getattr(model.options, key))}
+        named = {"engine", "precision"} & model.options.model_fields_set
+        options = {key: str(value) for key in named if (value := getattr(model.options, key))}
         hardware = Hardware.shared(threads or available_cores(), op_threads or 1, str(cache_folder))
         session_config = with_threads(config_pb2.ConfigProto(), op_threads)
         opener = Opener(AUTO, ("serve",), session_config, hardware, options=options)

@@ -20,6 +20,7 @@ from lightbox.core.pipeline import Pipeline, PipelineOptions, Times
 from lightbox.core.request import IMAGE, JSON, Call
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.plan import PlannedModels, ServingPlan
+from lightbox.model.spec import ModelCall
 from lightbox.model_runtime.cores import available_cores
 from lightbox.tools.offline.engine_transport import EngineTransport
 from lightbox.tools.offline.image_request import AnyImage, ImageBody, read_image
@@ -88,15 +89,20 @@ class Model:
 
     def predict_arrays(self, image: AnyImage) -> Mapping[str, npt.NDArray[Any]]:
         """Return the outputs by name, as the model has them. Raises as ``predict``; user code is not called."""
-        content = self._content(image)
         context = RequestContext(math.inf)
+        call = self._decoded(image, context)
+        self._pipeline.rank_guard.check(call.signature, call.inputs)
+        return self._pipeline.rank_guard.predict(self._transport, call, context)
+
+    def inputs(self, image: AnyImage) -> Mapping[str, npt.NDArray[Any]]:
+        """Return what the model gets for an image, by name. Raises as ``predict``; user code is not called."""
+        return self._decoded(image, RequestContext(math.inf)).inputs
+
+    def _decoded(self, image: AnyImage, context: RequestContext) -> ModelCall:
         signature = self._pipeline.describe(None, None, context)
         model, _ = self._pipeline.served()
-        call = content.parse(context).decode(signature, model.options)
-        self._pipeline.rank_guard.check(signature, call.inputs)
-        return self._pipeline.rank_guard.predict(
-            self._transport, replace(call, outputs=model.options.outputs or ()), context
-        )
+        call = self._content(image).parse(context).decode(signature, model.options)
+        return replace(call, outputs=model.options.outputs or ())
 
     def _predict(self, image: AnyImage) -> Any:
         """Return the prediction as ``JsonText``, or what user code answers."""

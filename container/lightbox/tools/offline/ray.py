@@ -1,6 +1,6 @@
 """Models in the actors of Ray Data, and a cluster of Ray that answers for ``lightbox predict``.
 
-    images = ray.data.read_binary_files("s3://bucket/photos", include_paths=True)
+    images = lightbox.ray.paths("s3://bucket/photos")
     images.map_batches(lightbox.ray.Predict, fn_constructor_kwargs={"model": lightbox.ray.ship("models/cats")})
 
 Retries are Ray's: the batches of a lost node are answered by others.
@@ -33,6 +33,7 @@ from lightbox.base.machine.shared_files import held
 from lightbox.base.request_context import RequestContext
 from lightbox.model_files.archives import unpack
 from lightbox.model_runtime.engines.disk_cache import private_folder
+from lightbox.tools.client.image_files import PICTURE_ENDINGS
 from lightbox.tools.offline.endpoint import EndpointGone
 from lightbox.tools.offline.loading import load
 from lightbox.tools.offline.model import Model
@@ -42,6 +43,8 @@ from lightbox.tools.offline.targets import arrow_table
 
 BATCH, READERS = 64, 8
 """Images of a task, and the threads that read them ahead."""
+MOST_BLOCKS = 10_000
+"""Blocks of paths in a pipeline; of fewer images one is a batch."""
 BATCHES_EACH, MOST_RETRIES = 2, 10
 """Tasks at a time for each CPU, and how often one begins again after its process has ended."""
 
@@ -60,14 +63,41 @@ class Predict:
     def __call__(self, batch: Mapping[str, Any]) -> pyarrow.Table:
         """Return the rows of a batch, in its order, as ``targets.arrow_table`` does.
 
-        ``batch`` has the columns ``path`` and ``bytes`` (files, as ``read_binary_files`` has them) or ``image`` (pixels
-        as ``read_images`` has them). Raises ValueError for other columns.
+        ``batch`` has the column ``path``: files that are read here. The columns ``bytes`` (files, as
+        ``read_binary_files`` has them) or ``image`` (pixels as ``read_images`` has them) hold what is read already.
+        Raises ValueError for other columns.
         """
+        if "path" not in batch:
+            raise ValueError(f"expected the column path (include_paths=True), got {', '.join(batch)}")
         images = batch.get("bytes", batch.get("image"))
-        if images is None or "path" not in batch:
-            had = ", ".join(batch)
-            raise ValueError(f"expected the columns path (include_paths=True) and bytes or image, got {had}")
-        return arrow_table(rows(self._model, zip(batch["path"], images, strict=True)))
+        if images is not None:
+            return arrow_table(rows(self._model, zip(batch["path"], images, strict=True)))
+        return arrow_table(rows(self._model, in_order(_read, map(str, batch["path"]), READERS)))
+
+
+def paths(source: str) -> ray.data.Dataset:
+    """Return the paths of the images below a folder that all nodes have, or ``s3://bucket/prefix``, for ``Predict``.
+
+    Only paths go through the object store: images are read where they are predicted. Raises OSError.
+    """
+    files, root = fs.FileSystem.from_uri(source if "://" in source else str(Path(source).absolute()))
+    scheme = f"{source.partition('://')[0]}://" if "://" in source else ""
+    found = (info.path for info in files.get_file_info(fs.FileSelector(root, recursive=True)) if info.is_file)
+    names = sorted(f"{scheme}{path}" for path in found if path.lower().endswith(PICTURE_ENDINGS))
+    blocks = min(MOST_BLOCKS, max(1, len(names) // BATCH))
+    return ray.data.from_items([{"path": name} for name in names], override_num_blocks=blocks)
+
+
+def _read(path: str) -> tuple[str, bytes | Exception]:
+    """Return path and content of a file, or the exception of reading it."""
+    try:
+        if "://" not in path:
+            return path, Path(path).read_bytes()
+        files, place = fs.FileSystem.from_uri(path)
+        with files.open_input_stream(place) as file:
+            return path, bytes(file.read())
+    except (OSError, ValueError) as error:
+        return path, error
 
 
 def ship(model: str | os.PathLike[str]) -> ray.ObjectRef[Any]:

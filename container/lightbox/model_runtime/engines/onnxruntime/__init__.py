@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from mmap import ACCESS_READ, mmap
@@ -13,6 +14,7 @@ import numpy as np
 from lightbox.model_runtime.access import open_file, read_file
 from lightbox.model_runtime.engines.base import Array, failure, rows_apart
 from lightbox.model_runtime.engines.engine import Engine, Opened, OpenOptions
+from lightbox.model_runtime.engines.hardware import LEVELS, PRECISIONS, has_bf16
 from lightbox.model_runtime.engines.onnxruntime.divisions import guard_divisions
 from lightbox.model_runtime.engines.samples import batches
 from lightbox.model_runtime.formats import ONNX, ModelFile, model_file
@@ -25,6 +27,8 @@ _DIVISION = b"\x22\x03Div"
 """A node's type in an ONNX file."""
 _WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 """The entry with the folder of weights outside of a model that is given as bytes."""
+_FAST_MATHS = "mlas.enable_gemm_fastmath_arm64_bfloat16"
+"""The entry for matrix products in bf16 on arm64."""
 _REFUSALS = {"InvalidArgument", "Fail", "RuntimeException"}
 """The runtime's errors of nodes that do not take their inputs."""
 
@@ -34,6 +38,8 @@ class OnnxRuntime(Engine):
 
     name = package = "onnxruntime"
     follows_files = True
+    levels = LEVELS
+    precisions = PRECISIONS[:2] if platform.machine() == "aarch64" and has_bf16() else PRECISIONS[:1]
 
     def opens(self, folder: Path) -> bool:
         """Return whether it is an ONNX file."""
@@ -65,6 +71,11 @@ class Session:
             "session.intra_op.allow_spinning", "0"
         )  # spinning would take the processors of others
         settings.log_severity_level = 3
+        levels = onnxruntime.GraphOptimizationLevel
+        known = (levels.ORT_ENABLE_ALL, levels.ORT_ENABLE_EXTENDED, levels.ORT_ENABLE_BASIC)
+        settings.graph_optimization_level = dict(zip(LEVELS, known, strict=True))[options.hardware.level]
+        if options.hardware.precision in OnnxRuntime.precisions[1:]:
+            settings.add_session_config_entry(_FAST_MATHS, "1")
         try:
             signature = file.signature()
             self.signatures = {SIGNATURE: signature_def(signature)}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lightbox.model_runtime.engines.base import Runner
 from lightbox.model_runtime.engines.engine import Choice, Engine, Opened, OpenOptions
+from lightbox.model_runtime.engines.hardware import PRECISIONS
 from lightbox.model_runtime.formats import ONNX, holds_model, model_file
 
 
@@ -14,7 +15,7 @@ class OpenVino(Engine):
     """Runs SavedModels and the files of other runtimes, without these."""
 
     name = package = "openvino"
-    has_precisions = True
+    precisions = PRECISIONS
 
     def opens(self, folder: Path) -> bool:
         """Return whether it is a SavedModel, except for the text form, or a file of another format."""

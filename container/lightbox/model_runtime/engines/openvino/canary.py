@@ -18,7 +18,7 @@ from pathlib import Path
 from lightbox.model_runtime.engines import samples
 from lightbox.model_runtime.engines.base import Array, Runner
 from lightbox.model_runtime.engines.comparison import difference
-from lightbox.model_runtime.engines.hardware import INT8, Hardware
+from lightbox.model_runtime.engines.hardware import INT8, PRECISIONS, Hardware
 from lightbox.model_runtime.engines.openvino.compiled import DEFAULT_SIGNATURE, Compiled
 from lightbox.model_runtime.engines.openvino.graph import read_meta_graph
 from lightbox.model_runtime.engines.openvino.guards import REASONS
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str]) -> None:
     given = json.loads(arguments[0])
     task = Task(**given | {"hardware": Hardware(**given["hardware"])})
     meta_graph = read_meta_graph(task.folder, task.tags)
-    reference = None if task.hardware.precision == INT8 else _tensorflow(task)
+    reference = _tensorflow(task) if task.hardware.precision == PRECISIONS[0] else None
     for name in task.signatures:
         verdict = _judge(task, meta_graph, name, reference)
         print(json.dumps({"signature": name} | asdict(verdict)), flush=True)
@@ -117,8 +117,8 @@ def _compared(task: Task, meta_graph: meta_graph_pb2.MetaGraphDef, name: str, re
     if reference is None:
         for feeds in samples.batches(compiled.signature, 1):
             compiled.run(feeds, fetches)
-        if task.hardware.precision == INT8:
-            return Verdict(OPENVINO, "INT8", lasts=False)
+        if task.hardware.precision != PRECISIONS[0]:  # the caller's own choice
+            return Verdict(OPENVINO, task.hardware.precision, lasts=task.hardware.precision != INT8)
         return Verdict(OPENVINO, "not compared: TensorFlow is not installed", lasts=False)
     inputs = list(_inputs(compiled.signature, reference, fetches, name, task.folder))
     if not inputs:

@@ -358,16 +358,18 @@ def _ports(nodes: Sequence[Any]) -> list[_Port]:
 
 @contextmanager
 def _readable(place: str, meta_graph: meta_graph_pb2.MetaGraphDef, name: str, precision: str = "f32") -> Iterator[Path]:
-    """Yield the path from which OpenVINO reads a signature: a file itself, its INT8 model if requested and present, or
+    """Yield the path from which OpenVINO reads a signature: its INT8 model if requested and present, a file itself, or
     a SavedModel with this signature."""
-    folder = Path(place)
-    if file := as_model_file(folder):
-        with file.together() as path:
-            yield path
-        return
-    made = quantized(place, name, digest(folder)) if precision == INT8 else None
+    folder, file = Path(place), as_model_file(Path(place))
+    made = quantized(folder.parent if file else folder, name, digest(folder)) if precision == INT8 else None
     if made is not None:
         yield made.path
+        return
+    if file:
+        if precision == INT8:
+            raise invalid(f"{file.path} has no INT8 model: lightbox optimize makes one")
+        with file.together() as path:
+            yield path
         return
     with tempfile.TemporaryDirectory(prefix="openvino-") as copy:
         _write_single(folder.absolute(), Path(copy), meta_graph, name)
@@ -375,7 +377,7 @@ def _readable(place: str, meta_graph: meta_graph_pb2.MetaGraphDef, name: str, pr
 
 
 def read_signature(folder: str, meta_graph: meta_graph_pb2.MetaGraphDef, name: str) -> Any:
-    """Return OpenVINO's model of a signature in its SavedModel. Raises RuntimeError as OpenVINO does."""
+    """Return OpenVINO's model of a signature in its SavedModel, or of a file. Raises RuntimeError as OpenVINO does."""
     with _readable(folder, meta_graph, name) as readable:
         return imported().Core().read_model(readable)
 

@@ -1,4 +1,4 @@
-"""INT8 models: made from a SavedModel by ``scripts/quantize_model.py``, and stored in the version's folder.
+"""INT8 models: made from a model by ``lightbox optimize``, and stored in the version's folder.
 
 ``assets.extra/lightbox_int8/<signature>.xml`` and ``.bin`` are OpenVINO's files, ``.json`` describes their origin.
 """
@@ -25,7 +25,7 @@ class Quantized:
     path: Path
     """OpenVINO's file."""
     model: str
-    """The hash of the SavedModel from which it was made: ``verdicts.digest``."""
+    """The hash of the model from which it was made: ``verdicts.digest``."""
     summary: str
     """The comparison of its results with f32, in a sentence."""
 
@@ -40,9 +40,9 @@ class Quantized:
         self.path.with_suffix(".json").write_text(json.dumps(content, indent=2) + "\n")
 
 
-def quantized(folder: str, signature: str, model: str) -> Quantized | None:
+def quantized(folder: Path, signature: str, model: str) -> Quantized | None:
     """Return the INT8 model of a signature, None if absent; raise INVALID_ARGUMENT if it is of another model."""
-    path = Quantized.place(Path(folder), signature)
+    path = Quantized.place(folder, signature)
     if not path.exists():
         return None
     facts = path.with_suffix(".json")
@@ -52,10 +52,10 @@ def quantized(folder: str, signature: str, model: str) -> Quantized | None:
             raise ValueError(f"format {content['format']!r}, expected {_FORMAT}")
         result = Quantized(path, str(content["model"]), str(content["summary"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise invalid(f"{facts} cannot be read: {error!r}; make it again with scripts/quantize_model.py") from None
+        raise invalid(f"{facts} cannot be read: {error!r}; make it again with lightbox optimize") from None
     if result.model != model:
         raise invalid(
-            f"{path} was made of another SavedModel than the one in {folder}: "
-            "make it again with scripts/quantize_model.py, or remove it"
+            f"{path} was made of another model than the one in {folder}: "
+            "make it again with lightbox optimize, or remove it"
         )
     return result

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from lightbox.model_runtime.engines import disk_cache
 from lightbox.model_runtime.engines.base import Runner
 from lightbox.model_runtime.engines.engine import Choice, Opened, OpenOptions
-from lightbox.model_runtime.engines.hardware import INT8
+from lightbox.model_runtime.engines.hardware import INT8, PRECISIONS
 from lightbox.model_runtime.engines.openvino.canary import Task, judge
 from lightbox.model_runtime.engines.openvino.compiled import Compiled
 from lightbox.model_runtime.engines.openvino.fallback import OpenVinoWithFallback
@@ -17,7 +18,6 @@ from lightbox.model_runtime.engines.openvino.graph import read_meta_graph
 from lightbox.model_runtime.engines.openvino.graph_check import refusals
 from lightbox.model_runtime.engines.openvino.int8 import quantized
 from lightbox.model_runtime.engines.openvino.verdicts import (
-    IN_MODEL,
     OPENVINO,
     TENSORFLOW,
     Key,
@@ -27,6 +27,7 @@ from lightbox.model_runtime.engines.openvino.verdicts import (
     recall,
     remember,
 )
+from lightbox.model_runtime.engines.setting import IN_MODEL
 from lightbox.model_runtime.wire.messages import meta_graph_pb2
 from lightbox.model_runtime.wire.status import StatusError, invalid
 
@@ -71,7 +72,8 @@ def choices(folder: str, options: OpenOptions, compares: bool, keeps: bool) -> M
     verdicts = judged(folder, read_meta_graph(folder, options.tags), options, compares)
     if keeps:
         lasting = {name: verdict for name, verdict in verdicts.items() if verdict.lasts}
-        remember(Path(folder) / IN_MODEL, Key.of(folder, options.hardware.precision), lasting)
+        place = Path(folder) / IN_MODEL
+        remember(place, Key.of(folder, options.hardware.precision), lasting, disk_cache.read(place) or {})
     return {name: Choice(verdict.engine, verdict.reason) for name, verdict in verdicts.items()}
 
 
@@ -110,7 +112,7 @@ def _with_int8(
 ) -> dict[str, Verdict]:
     """Return OpenVINO for the signatures with an INT8 model, and the f32 verdicts of the others."""
     model = digest(Path(folder))
-    made = {name: found for name in names if (found := quantized(folder, name, model)) is not None}
+    made = {name: found for name in names if (found := quantized(Path(folder), name, model)) is not None}
     in_f32 = replace(options, hardware=replace(options.hardware, precision="f32"))
     verdicts = {
         name: replace(verdict, reason=f"no INT8 model: {verdict.reason}")
@@ -140,7 +142,8 @@ def _compiled(
         if not is_taken:
             continue
         if not verdict.is_equal:
-            why = verdict.reason if verdict.reason.startswith("INT8") else f"never compared: {verdict.reason}"
+            is_chosen = options.hardware.precision != PRECISIONS[0] and verdict.engine == OPENVINO
+            why = verdict.reason if is_chosen else f"never compared: {verdict.reason}"
             log.warning("signature %s of %s: OpenVINO's results may differ from TensorFlow's: %s", name, folder, why)
         try:
             compiled[name] = Compiled(folder, meta_graph, name, options.hardware, is_exact)

@@ -12,14 +12,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from lightbox.model_runtime.engines import disk_cache
 from lightbox.model_runtime.engines.hardware import processor
+from lightbox.model_runtime.engines.setting import IN_MODEL
 
 OPENVINO, TENSORFLOW = "openvino", "tensorflow"
-IN_MODEL = Path("assets.extra") / "lightbox_engine.json"
-"""The file of a verdict that is stored with its model."""
-
 _FORMAT = 1
 
 
@@ -73,14 +73,14 @@ def recall(folder: str, key: Key, cache: str) -> dict[str, Verdict] | None:
     return None
 
 
-def remember(place: Path, key: Key, verdicts: Verdicts) -> None:
-    """Write the verdicts of all signatures to a file, atomically. Raises OSError."""
+def remember(place: Path, key: Key, verdicts: Verdicts, beside: Mapping[str, Any] = MappingProxyType({})) -> None:
+    """Write the verdicts of all signatures to a file, atomically, ``beside`` what else it holds. Raises OSError."""
     content = {
         "format": _FORMAT,
         "holds_for": asdict(key),
         "signatures": {name: asdict(verdict) for name, verdict in sorted(verdicts.items())},
     }
-    disk_cache.write(place, content)
+    disk_cache.write(place, {**beside, **content})
 
 
 def keep(key: Key, cache: str, verdicts: Verdicts) -> None:

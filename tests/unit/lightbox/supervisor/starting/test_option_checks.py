@@ -92,7 +92,7 @@ def test_a_setting_for_all_models_is_left_out_where_it_changes_nothing(root: Pat
     [
         ({"image_size": "64x64"}, "image_size: expected 224x224 or none, as the input image is of this size"),
         ({"engine": "tensorflow"}, "engine: 'tensorflow' does not open "),
-        ({"precision": "int8"}, "precision: 'int8' is for SavedModels"),
+        ({"precision": "int8"}, "has no INT8 model: lightbox optimize makes one"),
         ({"precision": "bf16", "engine": "tensorflow"}, "engine: 'tensorflow' does not open "),
         ({"image_size": "224x224", "precision": "bf16", "engine": "auto"}, None),
     ],

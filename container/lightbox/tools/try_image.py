@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http
 import json
+import os
 import signal
 import tempfile
 import time
@@ -25,6 +26,7 @@ from lightbox.cli.setting_options import SettingsCommand, named_model_argument
 from lightbox.codecs.codec_options import CodecOptions
 from lightbox.codecs.image import ImageCodec
 from lightbox.codecs.top_k import ranked_rows
+from lightbox.images.decode import is_image
 from lightbox.images.preparation import Fit
 from lightbox.model.image_options import image_problems
 from lightbox.model.options import ModelOptions
@@ -38,9 +40,8 @@ from lightbox.supervisor.starting.models_on_disk import code_dirs, find_model, s
 from lightbox.supervisor.starting.scaling_report import PIXELS, scaling_line
 from lightbox.tools.harness import http_client
 from lightbox.tools.harness.server_process import ServerFailed
+from lightbox.tools.harness.stack import Stack
 from lightbox.tools.harness.tables import padded_table
-from lightbox.tools.tune.load import ImageUnreadable, image_to_send
-from lightbox.tools.tune.measured_stack import STOP_SECONDS, reason, start
 
 TOP, MOST_NAMED = 5, 3
 INTERRUPTED = 130
@@ -57,6 +58,31 @@ _OVERRIDES = (
     "SAGEMAKER_TFS_DEFAULT_MODEL_NAME",
 )
 """Settings that would win over the options that the copy of the model has."""
+_STOP_SECONDS = 60.0
+"""A stack that is stopped takes a second, and more on a busy machine; one that is killed leaves its files behind."""
+_SUPERVISOR = "[lightbox] "
+_REFUSED = f"{_SUPERVISOR}cannot start:"
+_STOPPING, _KILLED = "stopping: accepted requests finish first", "did not stop in time and is killed"
+
+_OWN_SETTINGS = {
+    "LIGHTBOX_LOG_FORMAT": "text",
+    "LIGHTBOX_DRAIN_SECONDS": "1",
+    # On a GPU the stacks share its memory instead of each taking all of it.
+    "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+}
+"""The settings of the stack that do not affect its responses."""
+
+_UNWANTED = (
+    "SAGEMAKER_MULTI_MODEL",
+    "LIGHTBOX_KSERVE_GRPC_PORT",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "LIGHTBOX_TLS_CERT",
+    "LIGHTBOX_TLS_KEY",
+    "LIGHTBOX_TLS_CLIENT_CA",
+    "LIGHTBOX_HOSTS",
+)
+"""Settings of the service that would take its ports, report made-up requests as its own, or ask for TLS or its name."""
 
 
 class Way(NamedTuple):
@@ -91,7 +117,7 @@ def command(name: str | None, image: Path) -> int:
     except KeyboardInterrupt:
         log("interrupted: all started processes are stopped")
         return INTERRUPTED
-    except (TryRefused, ImageUnreadable, LookupError) as error:
+    except (TryRefused, LookupError) as error:
         log(str(error))
         return 1
 
@@ -153,20 +179,31 @@ def ways_of(options: ModelOptions, target: ImageInput) -> dict[Way, ModelOptions
 
 
 def _one(image: Path) -> tuple[list[bytes], str]:
-    body, described = image_to_send(image)
-    return [body], described
+    body = _image_to_send(image)
+    return [body], f"{image.name}, {len(body) / 1000:.0f} kB"
+
+
+def _image_to_send(path: Path) -> bytes:
+    """Return the bytes of an image. Raises TryRefused."""
+    try:
+        body = path.read_bytes()
+    except OSError as error:
+        raise TryRefused(f"--image: {path} cannot be read: {error.strerror}") from None
+    if not is_image(body):
+        raise TryRefused(f"--image: {path} is no image of a format that Lightbox reads")
+    return body
 
 
 def _labelled(folder: Path, labels: Sequence[str]) -> tuple[list[int], list[bytes], str]:
     """Return the class of each image of a folder with labels, the images, and a short description."""
-    classes, bodies = [], []
+    classes, bodies = list[int](), list[bytes]()
     for place in _visible(folder.iterdir()):
         if not place.is_dir() or (place.name not in labels and not place.name.isdecimal()):
             raise TryRefused(f"--image: expected {_LABELLED}; got {place.name!r}")
         number = labels.index(place.name) if place.name in labels else int(place.name)
         images = _visible(place.iterdir())
         classes += [number] * len(images)
-        bodies += [image_to_send(image)[0] for image in images]
+        bodies += map(_image_to_send, images)
     if not bodies:
         raise TryRefused(f"--image: {folder} holds no images in folders: expected {_LABELLED}")
     return classes, bodies, f"{len(bodies)} images of {len(set(classes))} classes"
@@ -197,7 +234,7 @@ def _responses(
         _copy(model, Path(folder, model.name), options)
         own = {"LIGHTBOX_MODEL_DIR": folder, "SAGEMAKER_GUNICORN_WORKERS": "1", **dict.fromkeys(_OVERRIDES, "")}
         own["LIGHTBOX_LINKED_FOLDERS"] = "/"  # the copy is a link; the model's own were checked
-        stack = start(own)
+        stack = _start(own)
         try:
             stack.until_ready()
             announced = time.monotonic()
@@ -210,10 +247,10 @@ def _responses(
                         call = _call(codec, body, signature, its_options)
                         responses[way].append(_ask(client, call, its_options))
         except ServerFailed as error:
-            why = reason(error).replace(str(Path(folder, model.name)), str(model.base_path))
+            why = _reason(error).replace(str(Path(folder, model.name)), str(model.base_path))
             raise TryRefused(f"{model.name} cannot be served: {why}") from None
         finally:
-            stack.close(STOP_SECONDS)
+            stack.close(_STOP_SECONDS)
     return responses
 
 
@@ -223,6 +260,27 @@ def _copy(model: ModelOnDisk, folder: Path, options: ModelOptions) -> None:
     show_version(newest_folder(model), folder / "1")
     kept = options.model_dump(include={"outputs", "engine", "precision", "layout"}, exclude_none=True)
     (folder / "code" / "lightbox.json").write_text(json.dumps({**kept, "recipe": "none"}))
+
+
+def _start(settings: Mapping[str, str]) -> Stack:
+    """Start a stack with these settings over those of this process."""
+    present = {name: value for name, value in os.environ.items() if name not in _UNWANTED}
+    return Stack(_OWN_SETTINGS | dict(settings), present, ends_with_parent=True)
+
+
+def _reason(error: ServerFailed) -> str:
+    """Return why a start was refused or given up, which the supervisor says last, in one sentence."""
+    if not error.ended:
+        return error.reason
+    lines = error.log.splitlines()
+    refused = next((number for number, line in enumerate(lines, start=1) if line.endswith(_REFUSED)), None)
+    if refused:
+        reasons = lines[refused:]
+    else:
+        said = [text for _, process, text in (line.partition(_SUPERVISOR) for line in lines) if process]
+        after = said[said.index(_STOPPING) + 1 :] if _STOPPING in said else said
+        reasons = [line for line in after if not line.endswith(_KILLED)]
+    return " ".join(reasons) or error.reason
 
 
 def _call(codec: ImageCodec, body: bytes, signature: SignatureSpec, options: ModelOptions) -> ModelCall:

@@ -1,1 +1,0 @@
-"""``serve.sh tune``: finds the best settings for a model on this machine."""
