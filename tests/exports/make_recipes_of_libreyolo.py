@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import libreyolo
 import numpy as np
 import torch
+from libreyolo.models.rfdetr import backbone
+from libreyolo.models.rfdetr import nn as rfdetr
 from libreyolo.models.rtmdet import nn as rtmdet
 from libreyolo.models.yolo9 import nn as yolo9
 from libreyolo.models.yolox import nn as yolox
@@ -33,6 +36,20 @@ def narrowed() -> None:
     yolox.LibreYOLOXModel.CONFIGS["n"] = {"depth": 0.33, "width": 1 / 32, "depthwise": True}
     rtmdet._SIZE_CONFIG["t"] = (0.167, 1 / 32, [8, 16, 32], 8, 1, False)
     yolo9.YOLO9_CONFIGS["t"] = dict(_narrow(yolo9.YOLO9_CONFIGS["t"].items()), repeat_num=1)
+    size = {"hidden_dim": 16, "sa_nheads": 2, "ca_nheads": 2, "dec_layers": 1, "out_feature_indexes": (1, 2)}
+    size |= {"resolution": 64, "patch_size": 8, "positional_encoding_size": 8}
+    # As many queries as anchors: of those that a few are chosen from, rounding may choose others.
+    rfdetr.RFDETR_CONFIGS["n"] = replace(rfdetr.RFDETR_CONFIGS["n"], **size, num_queries=64, num_select=64)
+    of_encoder, of_size = backbone.get_config, rfdetr._make_args
+    narrow = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "mlp_ratio": 1}
+    backbone.get_config = lambda *given: of_encoder(*given) | narrow
+    backbone.size_to_width["small"] = 16
+
+    def arguments(*given: Any, **named: Any) -> Any:
+        vars(made := of_size(*given, **named)).update(dim_feedforward=16, group_detr=1, vit_encoder_num_layers=2)
+        return made
+
+    rfdetr._make_args = arguments
 
 
 def _narrow(options: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
@@ -88,11 +105,25 @@ def of_yolo9(network: Any, pixels: list[torch.Tensor]) -> None:
         spread(network, network.head.cv2[level][-1], pixels, 1, 0)
 
 
+def of_rfdetr(network: Any, pixels: list[torch.Tensor]) -> None:
+    parts = dict(network.named_modules())
+    (inner,) = (part for part in parts.values() if hasattr(part, "refpoint_embed"))
+    with torch.no_grad():  # its queries are learned for ranks of anchors, which rounding changes
+        for learned in (inner.query_feat.weight, inner.refpoint_embed.weight):
+            learned.copy_(learned[:1].expand_as(learned))
+        logits = seen(network, inner.class_embed, pixels).reshape(-1, inner.class_embed.out_features)
+        share = 2 / logits.std(dim=0)
+        inner.class_embed.weight.mul_(share[:, None])
+        inner.class_embed.bias.copy_((inner.class_embed.bias - logits.mean(dim=0)) * share - 4)
+        inner.class_embed.bias[CLASSES:] = -20  # of a class without a name, which training leaves to no object
+
+
 NETWORKS: dict[str, tuple[type, dict[str, Any], Callable[[Any, list[torch.Tensor]], None], Any]] = {
     "libreyolo_yolox": (libreyolo.LibreYOLOX, {"size": "n"}, of_yolox, SIDE),
     "libreyolo_rtmdet": (libreyolo.LibreRTMDet, {"size": "t"}, of_rtmdet, SIDE),
     "libreyolo_yolo9": (libreyolo.LibreYOLO9, {"size": "t", "reg_max": 4}, of_yolo9, (96, 128)),
     "libreyolo_yolo9_center": (libreyolo.LibreYOLO9, {"size": "t", "reg_max": 4}, of_yolo9, (96, 128)),
+    "libreyolo_rfdetr": (libreyolo.LibreRFDETR, {"size": "n"}, of_rfdetr, 64),
 }
 """The class, its arguments, how its answers are spread, and the sides of the input."""
 
@@ -101,7 +132,8 @@ def exported(name: str) -> None:
     """Export a network."""
     kind, arguments, spread_all, sides = NETWORKS[name]
     torch.manual_seed(SEED)
-    model = kind(None, **arguments, nb_classes=CLASSES, device="cpu")
+    nothing: Any = {} if name == "libreyolo_rfdetr" else None  # None would have its weights loaded
+    model = kind(nothing, **arguments, nb_classes=CLASSES, device="cpu")
     model.names = {number: f"thing {number}" for number in range(CLASSES)}
     if name.endswith("_center"):
         model.letterbox_pad = "center"

@@ -32,6 +32,7 @@ ONE_OF_A_KIND = (
     *("libreyolo_yolox", "timm_resnet", "transformers_rt_detr_v2", "torchvision_mask_rcnn"),
     *("ultralytics_obb", "ultralytics_pose"),
 )
+NOT_PADDED = ("libreyolo_rfdetr", "transformers_yolos", "ultralytics_classify", "ultralytics_rtdetr")
 
 
 @pytest.mark.parametrize("name", few_of(EXPECTED, *ONE_OF_A_KIND))
@@ -51,7 +52,7 @@ def test_the_photos_are_those_of_the_answers() -> None:
 @each("own", [{"resize": "bicubic"}, {"channels": "bgr"}, {"scaling": "tf"}, {"pad": 113}, {"fit": "stretch"}])
 def test_other_pixels_have_other_answers(name: str, own: dict[str, Any]) -> None:
     """The networks are such that each option matters; what a fit does not have, or has anyway, is left out."""
-    if ("pad" in own or "fit" in own) and name in ("ultralytics_classify", "ultralytics_rtdetr", "transformers_yolos"):
+    if ("pad" in own or "fit" in own) and name in NOT_PADDED:
         return
     is_bgr = name in ("libreyolo_yolox", "libreyolo_rtmdet")
     with pytest.raises(AssertionError):
