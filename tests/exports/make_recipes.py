@@ -72,9 +72,10 @@ OF_ULTRALYTICS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("ultralytics_end_to_end", "yolo26", "pose", {"imgsz": (96, 128), "nms": False}),
     ("ultralytics_nms", "yolo26", "obb", {"imgsz": (96, 128), "nms": True, "batch": 2}),
     ("ultralytics_half", "yolo26", "segment", {"imgsz": (96, 128), "quantize": 16}),
+    ("ultralytics_openvino_model", "yolo11", "detect", {"imgsz": (96, 128), "format": "openvino"}),
 )
 """Name, network, task, and arguments of ``export``."""
-SHALLOW = [f"ultralytics_{name}" for name in ("dynamic", "segment", "pose", "end_to_end", "half")]
+SHALLOW = [f"ultralytics_{name}" for name in ("dynamic", "segment", "pose", "end_to_end", "half", "openvino_model")]
 """Those with four layers before the head: deep drawn networks make a thousand times as much of a number's last bit."""
 KINDS = {
     "detect": ("", tasks.DetectionModel),
@@ -86,8 +87,9 @@ KINDS = {
 
 
 def of_ultralytics() -> None:
-    """Export Ultralytics' networks, the smallest width."""
-    for name, network, task, options in OF_ULTRALYTICS:
+    """Export Ultralytics' networks, the smallest width; only those that are named, if there are names."""
+    chosen = [one for one in OF_ULTRALYTICS if one[0] in sys.argv[1:]] or OF_ULTRALYTICS
+    for name, network, task, options in chosen:
         torch.manual_seed(SEED)
         suffix, kind = KINDS[task]
         described = {**_yaml(f"{network}{suffix}.yaml"), "nc": 5}
@@ -106,10 +108,12 @@ def of_ultralytics() -> None:
         measured(model.model, pixels)
         _spread(model.model, task, pixels)
         model.ckpt = {}
-        file = Path(model.export(format="onnx", opset=17, simplify=False, **options))
-        place = HERE / name / "model.onnx"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(file, place)
+        of_onnx = {"format": "onnx", "opset": 17, "simplify": False} if "format" not in options else {}
+        made = Path(model.export(**of_onnx, **options))
+        place = HERE / name
+        place.mkdir(parents=True, exist_ok=True)
+        for file in made.iterdir() if made.is_dir() else [made]:
+            shutil.move(file, place / (file.name if file.suffix == ".yaml" else f"model{file.suffix}"))
 
 
 def of_rtdetr() -> None:

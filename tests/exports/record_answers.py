@@ -47,9 +47,15 @@ Ask = Callable[[Path, Any], Any]
 
 
 def of_ultralytics(file: Path) -> Ask:
-    """Return Ultralytics' ``predict``."""
+    """Return Ultralytics' ``predict``; OpenVINO computes in float32, also on processors that have bfloat16."""
+    compile_model = openvino.Core.compile_model
+
+    def precise(*given: Any, config: Any = None, **named: Any) -> Any:
+        return compile_model(*given, config={**(config or {}), "INFERENCE_PRECISION_HINT": "f32"}, **named)
+
+    openvino.Core.compile_model = precise
     kind = ultralytics.RTDETR if "rtdetr" in file.parts[-2] else ultralytics.YOLO
-    asked = kind(str(file))
+    asked = kind(str(file.parent if file.suffix == ".xml" else file))
     many = 2 if file.parts[-2] == "ultralytics_nms" else 1  # its batch
     return lambda path, _: of_result(asked.predict([path] * many, verbose=False, retina_masks=True)[0])
 
