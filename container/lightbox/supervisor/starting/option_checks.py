@@ -18,8 +18,7 @@ from lightbox.model_files.recipes import model_options
 from lightbox.model_runtime.access import is_file
 from lightbox.model_runtime.engines import AUTO, DEFAULT
 from lightbox.model_runtime.engines.hardware import INT8
-from lightbox.model_runtime.engines.openvino.int8 import Quantized
-from lightbox.model_runtime.formats import model_file
+from lightbox.model_runtime.formats import ModelFile, model_file
 from lightbox.user_code.paths import UserCodeError, find_code, find_inference, refuse_code, refuse_misplaced_options
 
 
@@ -67,7 +66,7 @@ def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Set
         problems.append(("engine", f"{DEFAULT!r} does not open {file.path}; set {AUTO!r}"))
     if options.precision != "f32" and (engine not in (_OPENVINO, AUTO, *([DEFAULT] if file else []))):
         problems.append(("precision", f"{options.precision!r} is OpenVINO's, but the engine is {engine}; set {AUTO!r}"))
-    elif file and options.precision == INT8 and not Quantized.place(file.place().parent, DEFAULT_SIGNATURE).exists():
+    elif file and options.precision == INT8 and not _has_int8(file):
         problems.append(("precision", f"{file.path} has no INT8 model: lightbox optimize makes one"))
     for key, problem in problems:
         by = "LIGHTBOX_ENGINE" if key == "engine" and options.engine is None else None
@@ -159,3 +158,9 @@ def _misfit_of_outputs(model: str, signatures: Mapping[str, SignatureSpec], opti
     if not unknown:
         return None
     return f"the model {model!r} gives {', '.join(sorted(known))}; got {', '.join(unknown)}"
+
+
+def _has_int8(file: ModelFile) -> bool:
+    from lightbox.model_runtime.engines.openvino.int8 import Quantized  # imports numpy
+
+    return Quantized.place(file.place().parent, DEFAULT_SIGNATURE).exists()
