@@ -22,6 +22,10 @@ OPTIONS: dict[str, Any] = {"compression": None, "ping_interval": None}
 OPTIONS |= {"open_timeout": PATIENCE, "close_timeout": PATIENCE}
 
 
+AT_ONCE = 10
+"""Handshakes at once: of more, those that a busy machine sends last would come after nginx's timeout for headers."""
+
+
 class Pinged(ClientConnection):
     """Counts the received pings. The library answers them."""
 
@@ -43,8 +47,8 @@ async def stay_idle(stack: Stack) -> None:
     url = stack.url.replace("http:", "ws:") + "/invocations-bidirectional-stream"
     before, nginx_before = size(worker), size(*nginx)
     streams: list[Any] = []
-    for _ in range(STREAMS // 50):
-        opening = (connect(url, create_connection=Pinged, **OPTIONS).__aenter__() for _ in range(50))
+    for _ in range(STREAMS // AT_ONCE):
+        opening = (connect(url, create_connection=Pinged, **OPTIONS).__aenter__() for _ in range(AT_ONCE))
         streams += await asyncio.gather(*opening)
     grown, nginx_grown = size(worker) - before, size(*nginx) - nginx_before
     computed, began = seconds(worker, *nginx), time.monotonic()
