@@ -21,9 +21,11 @@ with np.load(FOLDER / "maps.npz") as recorded:
     EXPECTED: dict[str, Any] = dict(recorded)
 ANOMALIES = ("anomalib_padim", "openvino_anomaly")
 NAMES = dict.fromkeys(name.partition("|")[0] for name in EXPECTED if not name.startswith((*ANOMALIES, "keras")))
-LEAST_SAME, USUAL, FAR = 0.999, 3e-3, 2e-2
+LEAST_SAME, USUAL, FAR = 0.999, 2e-3, 2e-2
 """The least share of pixels of the same class, and how far numbers may be apart by their span, in the mean and at most:
 libraries round resized pixels otherwise, which drawn networks make much of."""
+USUALS = {"transformers_convnext_features": 3e-3}
+"""A farther one: sixteen numbers of a grey photo of 16 bits."""
 
 
 @pytest.mark.parametrize("name", few_of(NAMES, "ultralytics_semantic", "transformers_segformer", "transformers_dpt"))
@@ -37,7 +39,7 @@ def test_maps_and_embeddings_are_the_librarys(name: str) -> None:
         else:
             apart = np.abs(sampled(np.asarray(found)) - expected) / np.ptp(expected)
             assert apart.shape == expected.shape
-            assert (apart.mean() <= USUAL, apart.max() <= FAR) == (True, True), shown
+            assert (apart.mean() <= USUALS.get(name, USUAL), apart.max() <= FAR) == (True, True), shown
 
 
 @pytest.mark.parametrize("name", few_of(ANOMALIES, "openvino_anomaly"))
