@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import tempfile
+import time
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -48,6 +49,23 @@ def pytest_configure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         # The cache of model checks must not affect later runs or the user's home.
         os.environ["XDG_CACHE_HOME"] = f"{config.option.basetemp}-cache"
+        config.pluginmanager.register(_FailuresAtOnce(config))
+
+
+class _FailuresAtOnce:
+    """Names each failure when it comes: a run that is ended from outside never prints its summary."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._began = time.monotonic()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            terminal = self._config.pluginmanager.getplugin("terminalreporter")
+            reason = getattr(getattr(report.longrepr, "reprcrash", None), "message", "") or report.longreprtext
+            terminal.line("")
+            seconds = f"after {time.monotonic() - self._began:.0f} s, {report.duration:.0f} s of them"
+            terminal.line(f"failed {seconds}: {report.nodeid} ({report.when}): {' '.join(reason.split())[:300]}")
 
 
 def _short_folder() -> Path:
