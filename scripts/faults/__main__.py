@@ -1,7 +1,7 @@
 """Does faults to a stack under load, and checks the histories: python -m faults run | check | overload | shares
 
 ``run`` writes a history for each scenario, and checks it. ``check`` checks histories and adds them up.
-``overload`` offers twice the maximum load. ``shares`` measures one model's callers beside others.
+``overload`` offers twice and five times the maximum load. ``shares`` measures one model's callers beside others.
 With LIGHTBOX_MODEL_SERVER=tensorflow_model_server, ``run`` uses the real server.
 """
 

@@ -121,7 +121,7 @@ def open_files(stack: Stack) -> int:
 
 
 @pytest.mark.timeout(3600)
-def test_twice_the_load_that_can_be_served(sample_models: Path, tmp_path: Path) -> None:
+def test_more_load_than_can_be_served(sample_models: Path, tmp_path: Path) -> None:
     paths = os.pathsep.join(str(REPOSITORY / folder) for folder in ("scripts", "container"))
     command = [
         sys.executable,
@@ -139,5 +139,5 @@ def test_twice_the_load_that_can_be_served(sample_models: Path, tmp_path: Path) 
     rows = {cells[0]: cells for line in report.splitlines() if len(cells := line.strip("| ").split("|")) == 4}
     kept = {name.strip(): cells[3].strip() for name, cells in rows.items()}
     # The others depend on the load of the machine.
-    for name in ("p99 of accepted requests", "errors that are no 503", "the model server's own limit shown"):
-        assert kept[name] == "yes", report
+    always = [name for name in kept if name.endswith(("errors that are no 503", "the model server's own limit shown"))]
+    assert len(always) == 4 and {kept[name] for name in always} == {"yes"}, report
