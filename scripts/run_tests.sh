@@ -4,6 +4,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 python=.venv/bin/python
 red=""
+unset PYTHONDONTWRITEBYTECODE # else each process of each run compiles all tests again
 
 stage() { # NAME WHAT COMMAND...
   local name=$1 what=$2 began=$SECONDS
@@ -16,12 +17,13 @@ stage() { # NAME WHAT COMMAND...
   fi
 }
 
-# In one run: each process imports TensorFlow and collects tests once, and short tests run while long ones wait. A process
-# that ends in a test ends the run, which names that test: xdist 3.8 would wait for ever for tests that it gives out again.
-run() { # MARKS PROCESSES PATH...
-  local marks=$1 processes=$2
-  shift 2
-  "$python" -m pytest -m "$marks" -n "$processes" --max-worker-restart 0 --dist loadscope --durations="${DURATIONS:-5}" "$@" tests/e2e tests/attacks tests/contract tests/unit
+# In one run: each process imports TensorFlow and collects tests once, and short tests run while long ones wait. Two cores
+# are busy with three; more only make each test longer, and keep more idle stacks. A process that ends in a test ends the
+# run, which names that test: xdist 3.8 would wait for ever for tests that it gives out again.
+run() { # MARKS PATH...
+  local marks=$1
+  shift
+  "$python" -m pytest -m "$marks" -n 3 --max-worker-restart 0 --dist loadscope --durations="${DURATIONS:-5}" "$@" tests/e2e tests/attacks tests/contract tests/unit
 }
 
 # Tests need the sample models; lint goes on beside the tests, and says at once what it found.
@@ -39,12 +41,12 @@ case ${1-} in
     beside stage lint "ruff, mypy, import-linter, an audit of the dependencies" make --no-print-directory lint &
     lint=$!
     stage samples "the models that the tests share" samples
-    stage tests "end to end, against recordings of TensorFlow Serving, and unit tests" run "not extended" 4
+    stage tests "end to end, against recordings of TensorFlow Serving, and unit tests" run "not extended"
     wait "$lint" || red="$red, lint"
     ;;
   test-all)
     stage rest "more of the same; faults, overload, tune, the benchmark, the notebook, the first paths, the image" \
-      run extended 5 tests/slow tests/image
+      run extended tests/slow tests/image
     ;;
   *)
     echo "usage: run_tests.sh test|test-all" >&2
