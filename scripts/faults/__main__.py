@@ -1,7 +1,8 @@
-"""Does faults to a stack under load, and checks the histories: python -m faults run | check | overload | shares
+"""Does faults to a stack under load, and checks the histories: python -m faults WHAT
 
 ``run`` writes a history for each scenario, and checks it. ``check`` checks histories and adds them up.
 ``overload`` offers twice and five times the maximum load. ``shares`` measures one model's callers beside others.
+``others`` does the faults of processes to LitServe, BentoML and FastAPI, and to Lightbox beside them.
 With LIGHTBOX_MODEL_SERVER=tensorflow_model_server, ``run`` uses the real server.
 """
 
@@ -13,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from faults.changing import changing_models
 from faults.checker import Verdict, check
 from faults.fixed import fixed_models
 from faults.history import History, lines
+from faults.others import others, table
 from faults.overload import overload
 from faults.own_machine import own_machine
 from faults.report import report, row
@@ -41,7 +43,7 @@ QUIET = "quiet"
 def main(arguments: list[str] | None = None) -> int:
     """Run it and print the report; return 0 if nothing was found, or every bound of the overload was met."""
     parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
-    parser.add_argument("what", choices=("run", "check", "overload", "shares"))
+    parser.add_argument("what", choices=("run", "check", "overload", "shares", "others"))
     parser.add_argument("histories", nargs="*", type=Path, help="to check (those of build/faults)")
     parser.add_argument("--scenarios", default="", help="names, comma-separated (all but quiet)")
     parser.add_argument(
@@ -67,9 +69,19 @@ def main(arguments: list[str] | None = None) -> int:
         for text in shares(options.models, options.folder, options.rounds, options.seconds, options.only):
             print(text, flush=True)
         return 0
+    if options.what == "others":
+        verdicts: dict[str, Verdict] = {}
+        for scenario in others(options.lasting):
+            for path in _histories(options, [scenario]):
+                verdicts.setdefault(scenario.name, Verdict()).add(check(lines(path)))
+        for name, verdict in verdicts.items():
+            print(f"{name}\n\n{report(verdict)}\n")
+        print(table(verdicts))
+        return 0
     histories = options.histories or sorted(options.folder.glob("*.jsonl"))
     if options.what == "run":
-        histories = list(_run(options))
+        with ExitStack() as stack:
+            histories = list(_histories(options, _scenarios(options, stack)))
     verdict = Verdict()
     for path in histories:
         verdict.add(check(lines(path)))
@@ -79,21 +91,23 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if verdict.findings else 0
 
 
-def _run(options: argparse.Namespace) -> Iterator[Path]:
-    with ExitStack() as stack:
-        for scenario in _scenarios(options, stack):
-            if scenario.name not in options.scenarios.split(",") and (options.scenarios or scenario.name == QUIET):
-                continue
-            chosen = [fault for fault in scenario.faults if re.search(options.only, fault.name)]
-            if scenario.faults and not chosen:
-                continue
-            scenario_now = replace(scenario, faults=chosen, lasting=options.lasting)
-            path = options.folder / f"{time.strftime('%Y-%m-%d-%H%M%S')}-{scenario.name.replace(' ', '-')}.jsonl"
-            watch = Watch()
-            with closing(History(path, watch.take)) as history:
-                history.note(run={"commit": _commit(), "scenario": scenario.name, "patience": options.patience})
-                run(scenario_now, history, watch, options.folder / scenario.name, options.seconds, options.rounds)
-            yield path
+def _histories(options: argparse.Namespace, scenarios: Iterable[Scenario]) -> Iterator[Path]:
+    """Run the chosen scenarios, and yield the history of each."""
+    for scenario in scenarios:
+        if options.scenarios and scenario.name not in options.scenarios.split(","):
+            continue
+        chosen = [fault for fault in scenario.faults if re.search(options.only, fault.name)]
+        if (scenario.faults and not chosen) or (scenario.name == QUIET and not options.scenarios):
+            continue
+        scenario_now = replace(scenario, faults=chosen, lasting=options.lasting)
+        name = "-".join([scenario.name, *(fault.name for fault in chosen if options.what == "others")])
+        name = re.sub(r"\W+", "-", name)
+        path = options.folder / f"{time.strftime('%Y-%m-%d-%H%M%S')}-{name}.jsonl"
+        watch = Watch()
+        with closing(History(path, watch.take)) as history:
+            history.note(run={"commit": _commit(), "scenario": scenario.name, "patience": options.patience})
+            run(scenario_now, history, watch, options.folder / scenario.name, options.seconds, options.rounds)
+        yield path
 
 
 def _scenarios(options: argparse.Namespace, stack: ExitStack) -> Iterator[Scenario]:

@@ -109,10 +109,10 @@ def any_of(known: Sequence[Request], caller: Caller) -> None:
     caller.send(caller.random.choice(known))
 
 
-def ping(caller: Caller) -> None:
-    """Send /ping, as a platform does."""
+def ping(caller: Caller, request: Request = PING) -> None:
+    """Send /ping, or the health route of another server, as a platform does."""
     caller.client.keep = False
-    caller.send(PING)
+    caller.send(request)
     caller.think(PING_SECONDS)
 
 

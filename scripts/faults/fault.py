@@ -10,22 +10,22 @@ from random import Random
 
 import psutil
 
-from benchmark.servers import Running
+from benchmark.servers import Running, Stack
 from faults.callers import Act
 from faults.client import Via
 from faults.log_reader import LogReader
-from faults.stack import by_kind
+from faults.stack import Traffic
 
 
 @dataclass(frozen=True)
 class Target:
-    """A stack under load; ``models`` is the folder that it serves. ``call`` adds callers for some seconds.
+    """A stack under load. ``call`` adds callers for some seconds.
 
     ``lasting`` is a factor for how long faults last that have no other end.
     """
 
     server: Running
-    models: Path
+    traffic: Traffic
     log: LogReader
     random: Random
     stop: threading.Event
@@ -38,7 +38,13 @@ class Target:
 
     def any_of(self, kind: str) -> psutil.Process:
         """Return one of the processes of a kind."""
-        return self.random.choice(by_kind(self.server.pid)[kind])
+        return self.random.choice(self.traffic.kinds(self.server.pid)[kind])
+
+    @property
+    def models(self) -> Path:
+        """The folder that it serves."""
+        assert isinstance(self.traffic.stack, Stack), "another server has no folder of models"
+        return self.traffic.stack.models
 
     @property
     def run_dir(self) -> Path:

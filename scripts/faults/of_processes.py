@@ -39,14 +39,14 @@ LOOK_SECONDS, TOLD_SECONDS = 0.005, 0.02
 """Seconds between two checks for a load, which takes 0.1 s."""
 
 
-def faults(kinds: Sequence[str] = KINDS) -> list[Fault]:
-    """Return the faults of these kinds of processes."""
+def faults(kinds: Sequence[str] = KINDS, patience: float = PATIENCE) -> list[Fault]:
+    """Return the faults of these kinds of processes; a frozen one has ``patience`` seconds to be replaced."""
     found = []
     for kind in kinds:
         cuts, ends = CUTS.get(kind, ()), (kind, *CHILDREN.get(kind, ()))
         for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT):
             found.append(Fault(f"{kind}: {number.name}", partial(_kill, kind, number), cuts, ends))
-        found.append(Fault(f"{kind}: frozen until it is replaced", partial(_freeze, kind), cuts, ends))
+        found.append(Fault(f"{kind}: frozen until it is replaced", partial(_freeze, kind, patience), cuts, ends))
     for kind in (*kinds, SUPERVISOR):
         found.append(Fault(f"{kind}: frozen for {SHORT_SECONDS:.0f} s", partial(_freeze_shortly, kind)))
         found.append(Fault(f"{kind}: no file descriptors", partial(_no_descriptors, kind), CUTS.get(kind, ())))
@@ -64,11 +64,11 @@ def _kill(kind: str, number: signal.Signals, target: Target) -> psutil.Process:
     return victim
 
 
-def _freeze(kind: str, target: Target) -> psutil.Process:
+def _freeze(kind: str, patience: float, target: Target) -> psutil.Process:
     """Stop a process until its supervisor has killed it."""
     victim = target.any_of(kind)
     victim.suspend()
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience
     with _revived(victim):
         while _lives(victim) and time.monotonic() < deadline and not target.stop.wait(0.05):
             pass

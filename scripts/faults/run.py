@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -13,13 +14,13 @@ from random import Random
 
 import psutil
 
-from benchmark.servers import Running
+from benchmark.servers import Running, Stack
 from faults.callers import Act, Caller, Watch, wait_for
 from faults.client import Client
 from faults.fault import Fault, Target
 from faults.history import History
 from faults.log_reader import LogReader
-from faults.stack import Processes, Traffic, by_kind
+from faults.stack import Processes, Traffic
 from lightbox.base.telemetry import say
 from lightbox.tools.harness.http_client import status_of
 
@@ -90,20 +91,21 @@ def run(scenario: Scenario, history: History, watch: Watch, folder: Path, second
     if scenario.faults and not possible:
         return
     with closing(LogReader(folder)) as log:
-        within = (*scenario.within, *WITH_LOG, str(log.pipe), *MODES_COUNT)
-        stack = replace(scenario.traffic.stack, within=within)
-        say.progress(f"starting serve.sh: {scenario.name}")
+        traffic, stack = scenario.traffic, scenario.traffic.stack
+        if isinstance(stack, Stack):
+            stack = replace(stack, within=(*scenario.within, *WITH_LOG, str(log.pipe), *MODES_COUNT))
+        say.progress(f"starting {stack.name}: {scenario.name}")
         with closing(stack.start(folder)) as server:
-            acts = scenario.traffic.acts(server, history)
-            crew = Crew(server, history, watch, scenario.traffic.think_seconds)
-            with crew.at_work(acts) as stop, _noting_memory(server, history):
+            acts = traffic.acts(server, history)
+            crew = Crew(server, history, watch, traffic.think_seconds)
+            with crew.at_work(acts) as stop, _noting_memory(traffic, server, history):
 
                 def call(acts: Sequence[Act], seconds: float) -> None:
                     with crew.at_work(acts):
                         stop.wait(seconds)
 
                 random = Random(time.time_ns())  # noqa: S311 - not a secret
-                target = Target(server, stack.models, log, random, stop, call, scenario.lasting)
+                target = Target(server, traffic, log, random, stop, call, scenario.lasting)
                 _face_all(possible, target, history, watch, seconds, rounds)
             _stop(server, history)
 
@@ -127,7 +129,8 @@ def _face_all(
 
 def _face(fault: Fault, target: Target, history: History, watch: Watch) -> bool:
     """Do a fault and wait until all is well; return whether it came."""
-    server, before = target.server, by_kind(target.server.pid)
+    server, kinds = target.server, target.traffic.kinds
+    before = kinds(server.pid)
     number = history.number()
     history.note(fault=number, name=fault.name, cuts=fault.cuts, may=fault.may, ends=fault.ends)
     say.progress(fault.name)
@@ -142,16 +145,16 @@ def _face(fault: Fault, target: Target, history: History, watch: Watch) -> bool:
         if server.server.process.poll() is not None:
             ended.set()
             target.stop.set()  # each further request would be another finding
-        now = by_kind(server.pid)
+        now = kinds(server.pid)
         is_back = victim is None or not victim.is_running()
         return is_back and all(len(now[kind]) >= len(before[kind]) for kind in before)
 
     def is_well() -> bool:
         calm = history.now() - watch.failed_at >= CALM_SECONDS and watch.right_since >= RIGHT_RESPONSES
-        return calm and status_of(server.address.port, "/ping") == 200
+        return calm and status_of(server.address.port, target.traffic.health) == 200
 
     if not wait_for(is_whole, BACK_SECONDS, ended):
-        say.progress(f"processes before: {before}, now: {by_kind(server.pid)}")
+        say.progress(f"processes before: {before}, now: {kinds(server.pid)}")
         return False
     history.note(back=number)
     if not wait_for(is_well, BACK_SECONDS, ended):
@@ -167,13 +170,13 @@ def _ended(before: Processes) -> list[str]:
 
 
 @contextmanager
-def _noting_memory(server: Running, history: History) -> Iterator[None]:
+def _noting_memory(traffic: Traffic, server: Running, history: History) -> Iterator[None]:
     stop = threading.Event()
 
     def note() -> None:
         while not stop.wait(MEMORY_SECONDS):
             sizes = {}
-            for kind, processes in by_kind(server.pid).items():
+            for kind, processes in traffic.kinds(server.pid).items():
                 for process in processes:
                     with suppress(psutil.Error):
                         sizes[f"{kind} {process.pid}"] = process.memory_full_info().pss
@@ -193,6 +196,10 @@ def _stop(server: Running, history: History) -> None:
     process = server.server.process
     family = psutil.Process(server.pid).children(recursive=True) if process.poll() is None else []
     process.terminate()
-    code = process.wait(BACK_SECONDS)
+    code: int | str
+    try:
+        code = process.wait(BACK_SECONDS)
+    except subprocess.TimeoutExpired:
+        code = "none"
     left = [child for child in family if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
     history.note(end=code, left=[str(child) for child in left])

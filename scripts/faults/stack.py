@@ -18,7 +18,7 @@ import psutil
 
 from benchmark.models import link, save_function
 from benchmark.resources import family
-from benchmark.servers import Running, Stack
+from benchmark.servers import Running, Server
 from faults.callers import Act
 from faults.history import History
 from real_server.program import NAME, program
@@ -43,19 +43,6 @@ KINDS = (
 """Those that are killed; the supervisor is the one that brings them back."""
 FIXED_ONLY = ("gRPC front", "stream worker")
 """Those that multi-model mode does not have."""
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """The stack of a run, and its callers.
-
-    ``acts`` returns what each caller of an idle, serving stack does, or raises RuntimeError if its answers are wrong.
-    Callers wait at most ``think_seconds`` between two requests: faults matter here, the highest load does not.
-    """
-
-    stack: Stack
-    acts: Callable[[Running, History], Sequence[Act]]
-    think_seconds: float = 0.3
 
 
 @contextmanager
@@ -89,6 +76,22 @@ def by_kind(supervisor: int) -> Processes:
             if kind in processes and process.status() != psutil.STATUS_ZOMBIE:
                 processes[kind].append(process)
     return processes
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """The stack of a run, and its callers.
+
+    ``acts`` returns what each caller of an idle, serving stack does, or raises RuntimeError if its answers are wrong.
+    Callers wait at most ``think_seconds`` between two requests: faults matter here, the highest load does not.
+    ``kinds`` returns its processes by kind, and ``health`` is the path that answers 200 when all is well.
+    """
+
+    stack: Server
+    acts: Callable[[Running, History], Sequence[Act]]
+    think_seconds: float = 0.3
+    kinds: Callable[[int], Processes] = by_kind
+    health: str = "/ping"
 
 
 def make_models(samples: Path, folder: Path) -> Path:
