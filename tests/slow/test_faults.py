@@ -25,7 +25,7 @@ SCENARIOS = {
 }
 """Regular expressions of faults: each process is killed in both modes, and those with most to do lack something, or are
 frozen. tests/e2e/test_hangs.py and test_output_readers.py freeze the others."""
-OF_OTHERS = "listens: SIGKILL"
+OF_OTHERS = "listens: frozen for"
 """One fault for each server shows that all of them start, answer and are judged."""
 LASTING = 0.4
 """Four seconds, for hundreds of requests."""
