@@ -20,7 +20,7 @@ PAUSE_SECONDS = 0.01
 """Seconds between two requests for the states of a model."""
 ROLLBACK_SECONDS = 5.0
 """Seconds to undo a failed load. If they are not enough, the next load or unload continues."""
-NO_MEMORY = "RESOURCE_EXHAUSTED"
+NO_MEMORY, NO_DESCRIPTORS = "RESOURCE_EXHAUSTED", "Too many open files"
 
 _FAILED = r"\{{name: {name} version: -?\d+\}} due to error: "
 
@@ -102,6 +102,8 @@ def _serves(server: ServerState) -> bool:
 
 
 def _failure(version: int, error: str) -> LightboxError:
+    if NO_DESCRIPTORS in error:
+        return Unavailable(f"the model server has too many open files for version {version} of the model; try again")
     if NO_MEMORY in error:
         return NoRoom(f"the model server has no memory for version {version} of the model: {without_folders(error)}")
     return LoadFailed(f"the model cannot be loaded: version {version} ended with {error}")

@@ -16,7 +16,7 @@ from lightbox.model_runtime.engines.samples import mark_rows
 from lightbox.model_runtime.engines.setting import setting_of
 from lightbox.model_runtime.formats import model_file
 from lightbox.model_runtime.formats.signature import SIGNATURE
-from lightbox.model_runtime.wire.status import invalid
+from lightbox.model_runtime.wire.status import invalid, unreadable
 
 log = logging.getLogger("model_server")
 
@@ -37,7 +37,7 @@ def own_options(folder: str) -> dict[str, str]:
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
-            raise invalid(f"{path} cannot be read: {error}") from None
+            raise unreadable(str(path), error) from None
         return checked_options(content, str(path))
     return {}
 

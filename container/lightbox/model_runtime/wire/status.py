@@ -5,6 +5,7 @@ The codes are those of ``google.rpc.Code``; gRPC uses the same numbers, REST map
 
 from __future__ import annotations
 
+import errno
 from enum import IntEnum
 
 
@@ -45,3 +46,15 @@ class StatusError(ValueError):
 def invalid(message: str) -> StatusError:
     """Return the most common error: an invalid request."""
     return StatusError(Code.INVALID_ARGUMENT, message)
+
+
+_LACKS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+def unreadable(what: str, error: object) -> StatusError:
+    """Return the error of a model's file, which is not to blame if this process lacks descriptors or memory.
+
+    Then the code is RESOURCE_EXHAUSTED, as TensorFlow's for the same.
+    """
+    lacks = isinstance(error, OSError) and error.errno in _LACKS
+    return StatusError(Code.RESOURCE_EXHAUSTED if lacks else Code.INVALID_ARGUMENT, f"{what} cannot be read: {error}")

@@ -19,7 +19,7 @@ from lightbox.model_runtime.engines.onnxruntime.divisions import guard_divisions
 from lightbox.model_runtime.engines.samples import batches
 from lightbox.model_runtime.formats import ONNX, ModelFile, model_file
 from lightbox.model_runtime.formats.signature import SIGNATURE, signature_def
-from lightbox.model_runtime.wire.status import Code, StatusError, invalid
+from lightbox.model_runtime.wire.status import Code, StatusError, invalid, unreadable
 
 _MOST_BYTES = (2 << 30) - 1
 """Protobuf's limit of a message."""
@@ -86,8 +86,10 @@ class Session:
                 self._session = onnxruntime.InferenceSession(
                     changed or str(path), settings, providers=["CPUExecutionProvider"]
                 )
+        except OSError as error:
+            raise unreadable(str(file.path), error) from None
         except Exception as error:  # the runtime's errors share no class
-            raise invalid(f"{file.path} cannot be read: {_line(error)}") from None
+            raise unreadable(str(file.path), _line(error)) from None
         inputs = [info.tensor_shape for info in self.signatures[SIGNATURE].inputs.values()]
         self._has_open_sizes = any(shape.unknown_rank or any(dim.size < 0 for dim in shape.dim[1:]) for shape in inputs)
         self.outputs = [info.name for info in self.signatures[SIGNATURE].outputs.values()]

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from lightbox.model_runtime.access import read_file
 from lightbox.model_runtime.wire.messages import meta_graph_pb2
 from lightbox.model_runtime.wire.protobuf import LENGTH_DELIMITED, read_fields
-from lightbox.model_runtime.wire.status import invalid
+from lightbox.model_runtime.wire.status import invalid, unreadable
 
 FILE = "saved_model.pb"
 
@@ -38,7 +38,7 @@ def read_meta_graph(folder: str, tags: Sequence[str]) -> meta_graph_pb2.MetaGrap
                 if set(graph.meta_info_def.tags) == set(tags):
                     return graph
     except (OSError, ValueError, DecodeError) as error:
-        raise invalid(f"{path} cannot be read: {error}") from None
+        raise unreadable(str(path), error) from None
     raise invalid(f"{path} has no graph with the tags {{ {' '.join(tags)} }}")
 
 

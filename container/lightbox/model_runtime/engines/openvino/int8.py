@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from lightbox.model_runtime.wire.status import invalid
+from lightbox.model_runtime.wire.status import invalid, unreadable
 
 FOLDER = Path("assets.extra") / "lightbox_int8"
 
@@ -51,7 +51,9 @@ def quantized(folder: Path, signature: str, model: str) -> Quantized | None:
         if content["format"] != _FORMAT:
             raise ValueError(f"format {content['format']!r}, expected {_FORMAT}")
         result = Quantized(path, str(content["model"]), str(content["summary"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        raise unreadable(str(facts), error) from None
+    except (ValueError, KeyError, TypeError) as error:
         raise invalid(f"{facts} cannot be read: {error!r}; make it again with lightbox optimize") from None
     if result.model != model:
         raise invalid(

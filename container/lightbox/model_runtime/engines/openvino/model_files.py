@@ -12,7 +12,7 @@ from lightbox.model_runtime.formats.onnx import operations
 from lightbox.model_runtime.formats.signature import SIGNATURE, FileSignature, signature_def
 from lightbox.model_runtime.wire.dtypes import DT_DOUBLE, DT_INT64, DT_STRING, DT_UINT32, DT_UINT64
 from lightbox.model_runtime.wire.messages import meta_graph_pb2
-from lightbox.model_runtime.wire.status import invalid
+from lightbox.model_runtime.wire.status import invalid, unreadable
 
 _WIDE = {DT_INT64, DT_UINT32, DT_UINT64, DT_DOUBLE}
 _POOLS = {"AveragePool", "MaxPool", "LpPool"}
@@ -23,7 +23,7 @@ def open_file(file: ModelFile, options: OpenOptions) -> Opened:
     try:
         signature = file.signature()
     except (OSError, ValueError) as error:
-        raise invalid(f"{file.path} cannot be read: {error}") from None
+        raise unreadable(str(file.path), error) from None
     if (name := _strings(signature)) is not None:
         raise invalid(f"{name!r} of {file.path} holds strings")
     graph = meta_graph_pb2.MetaGraphDef()

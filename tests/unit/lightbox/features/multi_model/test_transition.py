@@ -125,6 +125,13 @@ def test_a_model_without_room_in_memory(connect: Connect) -> None:
         connect(server).load(WITH, {1}, context())
 
 
+def test_a_server_without_descriptors_is_asked_again(connect: Connect) -> None:
+    lacks = "END RESOURCE_EXHAUSTED: /models/m/1/saved_model.pb; Too many open files"
+    server = ScriptedServer(absent(), Reload("", [{1: lacks}]), absent())
+    with pytest.raises(Unavailable, match="too many open files for version 1 of the model; try again"):
+        connect(server).load(WITH, {1}, context())
+
+
 def test_what_an_earlier_call_has_left_ends_first(connect: Connect) -> None:
     left = absent({1: "AVAILABLE"}, {1: "UNLOADING"}, {1: "END"})
     server = ScriptedServer(left, Reload("", [{1: "AVAILABLE"}]))

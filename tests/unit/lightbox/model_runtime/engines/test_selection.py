@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from lightbox.model_runtime.engines import selection as choice
 from lightbox.model_runtime.engines.engine import Choice, Engine
 from lightbox.model_runtime.engines.hardware import Hardware
 from lightbox.model_runtime.engines.selection import Opener
+from lightbox.model_runtime.wire.status import Code, StatusError
 from support.onnx_models import write_dense
 
 RUNTIMES = sorted(name for name in ENGINES if name != "tensorflow")
@@ -30,3 +33,18 @@ def test_a_choice_is_between_engines_that_have_the_precision(tmp_path: Path, mon
     for precision in ("f32", "bf16"):
         Opener("auto", ("serve",), b"", Hardware(2, 2, precision)).choices(str(tmp_path), compares=True, keeps=False)
     assert raced == [RUNTIMES, ["openvino"]]
+
+
+def test_a_process_without_descriptors_does_not_blame_the_models_file(tmp_path: Path) -> None:
+    options = tmp_path / "code" / "lightbox.json"
+    options.parent.mkdir()
+    options.write_text('{"engine": "openvino"}')
+    limits, free = resource.getrlimit(resource.RLIMIT_NOFILE), os.open(options, os.O_RDONLY)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+    try:
+        with pytest.raises(StatusError, match="Too many open files") as lack:
+            choice.own_options(str(tmp_path / "1"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert lack.value.code is Code.RESOURCE_EXHAUSTED
