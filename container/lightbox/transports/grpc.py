@@ -6,6 +6,7 @@ sidecar has limits of its own.
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import grpc
@@ -27,8 +28,10 @@ CHANNEL_OPTIONS = (
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),  # else a new channel may have the connection of an old one
 )
 _SERVICE = "/tensorflow.serving.PredictionService/"
+_PREDICT, _METADATA = "Predict", "GetModelMetadata"
 
 
 def open_channel(target: str) -> grpc.Channel:
@@ -37,20 +40,31 @@ def open_channel(target: str) -> grpc.Channel:
 
 
 class GrpcTransport(Transport):
-    """Calls one model server at ``unix:/path`` or ``host:port`` over gRPC."""
+    """Calls one model server at ``unix:/path`` or ``host:port`` over gRPC.
+
+    Later calls leave a channel on which one met its deadline: what has spoiled a connection, as half a frame does,
+    would keep them waiting, too. Calls in progress stay on it.
+    """
 
     name = "grpc"
 
     def __init__(self, target: str, reconnect_seconds: float = RECONNECT_SECONDS) -> None:
+        self._target = target
         self._reconnect_seconds = reconnect_seconds
-        self.channel = open_channel(target)
-        # Raw bytes: predict_messages serializes and parses the messages.
-        self._predict = self.channel.unary_unary(_SERVICE + "Predict")
-        self._metadata = self.channel.unary_unary(
-            _SERVICE + "GetModelMetadata",
-            request_serializer=get_model_metadata_pb2.GetModelMetadataRequest.SerializeToString,
-            response_deserializer=get_model_metadata_pb2.GetModelMetadataResponse.FromString,
-        )
+        self._opening = threading.Lock()
+        self._open()
+
+    def _open(self) -> None:
+        self.channel = open_channel(self._target)
+        self._methods = {
+            # Raw bytes: predict_messages serializes and parses the messages.
+            _PREDICT: self.channel.unary_unary(_SERVICE + _PREDICT),
+            _METADATA: self.channel.unary_unary(
+                _SERVICE + _METADATA,
+                request_serializer=get_model_metadata_pb2.GetModelMetadataRequest.SerializeToString,
+                response_deserializer=get_model_metadata_pb2.GetModelMetadataResponse.FromString,
+            ),
+        }
 
     @override
     def signature(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec:
@@ -58,7 +72,7 @@ class GrpcTransport(Transport):
         request.model_spec.name = model
         if version is not None:
             request.model_spec.version.value = version
-        response = self._call(self._metadata, request, model, version, context)
+        response = self._call(_METADATA, request, model, version, context)
         signatures = get_model_metadata_pb2.SignatureDefMap()
         response.metadata["signature_def"].Unpack(signatures)
         if name not in signatures.signature_def:
@@ -89,16 +103,21 @@ class GrpcTransport(Transport):
         """Send a PredictRequest in pieces, return the PredictResponse. Raises as ``predict`` does."""
         context.transport = GrpcTransport.name
         whole = request[0] if len(request) == 1 else b"".join(request)
-        response: bytes = self._call(self._predict, whole, spec.model, spec.version, context)
+        response: bytes = self._call(_PREDICT, whole, spec.model, spec.version, context)
         return response
 
-    def _call(self, method: Any, request: Any, model: str, version: int | None, context: RequestContext) -> Any:
+    def _call(self, name: str, request: Any, model: str, version: int | None, context: RequestContext) -> Any:
         def attempt() -> Any | None:
+            methods = self._methods
             try:
-                return method(request, timeout=context.time_left(), metadata=outgoing_metadata(context))
+                return methods[name](request, timeout=context.time_left(), metadata=outgoing_metadata(context))
             except grpc.RpcError as error:
                 if is_unsent(error):
                     return None
+                if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                    with self._opening:
+                        if self._methods is methods:
+                            self._open()
                 raise from_server(error.code().name, error.details() or "", model, version) from error
 
         if (response := context.poll(attempt, RECONNECT_PAUSE, self._reconnect_seconds)) is None:
