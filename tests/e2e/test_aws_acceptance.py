@@ -162,7 +162,10 @@ def test_each_model_server_has_a_gpu_of_the_list_in_turn(single: Stack) -> None:
 
 @pytest.fixture(scope="module")
 def paired(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Run models with their own handlers and one without, AWS's worker class and log levels, 2 workers, 2 threads."""
+    """Run models with their own handlers and one without, AWS's worker class and log levels, 2 workers, 4 threads.
+
+    Of several models each leaves others half of a worker's threads, and any worker may get both requests of a test.
+    """
     folder = tmp_path_factory.mktemp("paired")
     for name, source in (("prepends", PREPENDS), ("passes_on", PASSES_ON), ("meets", MEETS)):
         export_times(folder / "models" / name, 1, 2.0)
@@ -174,7 +177,7 @@ def paired(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         "SAGEMAKER_GUNICORN_LOGLEVEL": "warning",
         "SAGEMAKER_TFS_NGINX_LOGLEVEL": "warn",
         "SAGEMAKER_GUNICORN_WORKERS": "2",
-        "SAGEMAKER_GUNICORN_THREADS": "2",
+        "SAGEMAKER_GUNICORN_THREADS": "4",
         "SAGEMAKER_GUNICORN_WORKER_CLASS": "gevent",
         "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "prepends",
     }
