@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from concurrent import futures
+from pathlib import Path
 
 import grpc
 import numpy as np
@@ -26,9 +28,16 @@ from support.patience import PATIENCE
 from support.stack import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "architecture.md").read_text()
+Entered = tuple[str, str]
+"""File and function of a call."""
 HTTP, GRPC = "The way of a request", "The way of a gRPC request"
 MOST_HOPS, MOST_FILES = 14, 25
 """The most that one JPEG may cost a reader who follows it through the code, over HTTP or gRPC."""
+MOST_CALLS = {HTTP: 1450, GRPC: 2500, "predict": 330}
+"""The most function calls of any module that one JPEG may cost in a worker, in the gRPC front, and in the model server;
+it is the number with Python 3.11, in which a comprehension is one."""
+BOTH_SIDES = "container/lightbox/model_runtime/wire/"
+"""The formats that the model server reads too; they are no part of the sidecar's own way."""
 LOCAL_TRANSPORT = "container/lightbox/transports/local.py"
 """The page lists the files over gRPC; the embedded server's transport is one more."""
 
@@ -89,10 +98,10 @@ def way(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module", params=["local", "grpc"])
-def calls(
+def all_calls(
     way: str, server: ModelServerAddress, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> list[tuple[str, str]]:
-    """Return file and function of each call in the sidecar for a JPEG, in a worker with default settings."""
+) -> list[Entered]:
+    """Return each call for a JPEG, in a worker with default settings."""
     folder = tmp_path_factory.mktemp("calls")
     plan = ServingPlan(
         models={"mean": PlannedModel(name="mean", base_path=folder, options=ModelOptions())},
@@ -101,10 +110,21 @@ def calls(
         transports=Transports(names=(TransportName(request.param),)),
     )
     plan.write(folder / "plan.json")
+    return counted(folder, "grpc" if way == GRPC else "http")
+
+
+@pytest.fixture(scope="module")
+def calls(all_calls: list[Entered]) -> list[Entered]:
+    """Return file and function of each of these calls that is the sidecar's."""
+    own = [item for item in all_calls if item[0].startswith("container/")]
+    return [item for item in own if not item[0].startswith(BOTH_SIDES)]
+
+
+def counted(folder: Path, way: str) -> list[Entered]:
+    """Return the calls of a way, in a process with the plan of a folder."""
     environ = {**clean_environ(), "PYTHONPATH": f"{REPOSITORY / 'container'}:{REPOSITORY / 'tests'}"}
-    command = [sys.executable, "-m", "support.jpeg_calls", str(folder / "plan.json"), *(["grpc"] * (way == GRPC))]
-    printed = commands.output(command, env=environ)
-    return [(file, function) for file, function in json.loads(printed)]
+    printed = commands.output([sys.executable, "-m", "support.jpeg_calls", str(folder / "plan.json"), way], env=environ)
+    return [(file, function) for file, function in json.loads(printed.splitlines()[-1])]
 
 
 def test_a_jpeg_takes_the_hops_of_the_page_in_their_order(way: str, calls: list[tuple[str, str]]) -> None:
@@ -123,6 +143,24 @@ def test_a_jpeg_passes_the_files_that_the_page_lists(way: str, calls: list[tuple
 def test_a_jpeg_passes_few_files(way: str, calls: list[tuple[str, str]]) -> None:
     assert len(rows(section(way))) - 1 <= MOST_HOPS
     assert len({file for file, _ in calls}) <= MOST_FILES
+
+
+def most_frequent(calls: Sequence[Entered], count: int = 40) -> str:
+    """Return the files and functions with most calls, one on a line."""
+    files = Counter(file or "(C)" for file, _ in calls).most_common(count)
+    functions = Counter(" ".join(item).strip() for item in calls).most_common(count)
+    return "\n".join([f"{len(calls)} calls", *(f"{number:5} {name}" for name, number in files + functions)])
+
+
+def test_a_jpeg_takes_few_calls(way: str, all_calls: list[Entered]) -> None:
+    print(most_frequent(all_calls))
+    assert len(all_calls) <= MOST_CALLS[way]
+
+
+def test_a_jpeg_takes_few_calls_in_the_model_server(tmp_path: Path) -> None:
+    found = counted(tmp_path, "predict")
+    print(most_frequent(found))
+    assert len(found) <= MOST_CALLS["predict"]
 
 
 def test_every_file_that_the_page_names_exists() -> None:
