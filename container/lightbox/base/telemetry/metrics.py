@@ -5,17 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import struct
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from typing_extensions import override
 
-from lightbox.base.machine.shared_files import SharedCounters, hold
+from lightbox.base.machine.shared_files import SharedCounters, hold, shared_numbers
 from lightbox.base.request_context import QUEUE, TOTAL
 from lightbox.base.telemetry.logs import FinishedRequest, Observer
 
@@ -25,7 +27,9 @@ METRICS_FOLDER = "metrics"
 QUEUE_FULL = "queue_full"
 """The reason of a rejection for too many requests."""
 _KINDS = ("counter", "histogram", "gauge_livesum")
-"""The names of prometheus-client's files with these figures."""
+"""The names of prometheus-client's files with the figures of handlers."""
+_OWN = "lightbox"
+"""In the names of the files with our own figures: the first word is the kind for prometheus-client, too."""
 FILE_BYTES = 1 << 18
 """Initial size of each file: enough for a few models. It grows when full."""
 MOST_MODELS = 100
@@ -129,48 +133,122 @@ SECONDS_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 PIXELS_BUCKETS = (1e4, 5e4, 1e5, 2.5e5, 5e5, 1e6, 2e6, 4e6, 8e6, 16e6, 32e6)
 
 
+_FIRST, _DOUBLE = 8, 8
+"""Bytes before the first entry of a file of figures, and of a number."""
+
+
+class Series:
+    """The figures of one kind of metric, a number for each name and labels, in a file that prometheus-client reads.
+
+    It has the bytes in use, and entries: the length of a text, the text, padding, the number, and a time, here 0.
+    prometheus-client takes ten calls of functions to add to a number, and a request adds to two dozen. Safe to use from
+    one thread at a time.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError."""
+        from prometheus_client.mmap_dict import MmapedDict
+
+        self._path = path
+        self._map(max(FILE_BYTES, path.stat().st_size if path.exists() else 0))
+        self._used[0] = self._used[0] or _FIRST
+        entries = MmapedDict.read_all_values_from_file(path)  # type: ignore[no-untyped-call]
+        self._places: dict[str, int] = {text: at // _DOUBLE for text, _, _, at in entries}
+
+    def _map(self, size: int) -> None:
+        whole = shared_numbers(self._path, size // _DOUBLE).cast("B")
+        self._bytes, self._used, self.numbers = whole, whole[:4].cast("i"), whole.cast("d")
+
+    def place(self, metric: Metric, labels: Sequence[str], suffix: str, **more: str) -> int:
+        """Return the place of a number in ``numbers``, which may be another object then. Raises OSError.
+
+        ``more`` are further labels.
+        """
+        from prometheus_client.mmap_dict import mmap_key
+
+        names, values = [*metric.labels, *more], [*labels, *more.values()]
+        text = mmap_key(metric.name, metric.name + suffix, names, values, metric.help)
+        if text not in self._places:
+            key, start = text.encode(), self._used[0]
+            padded = len(key) + _DOUBLE - (len(key) + 4) % _DOUBLE
+            entry = struct.pack(f"i{padded}sdd", len(key), key.ljust(padded), 0.0, 0.0)
+            end = start + len(entry)
+            if end > len(self._bytes):
+                self._map(2 * len(self._bytes))
+            self._bytes[start:end] = entry
+            self._used[0] = end  # last, as the file may be read at any moment
+            self._places[text] = end // _DOUBLE - 2
+        return self._places[text]
+
+    def labels(self, name: str) -> set[str]:
+        """Return all values of a label."""
+        return {value for text in self._places if (value := json.loads(text)[2].get(name))}
+
+
 class WorkerMetrics(Observer):
     """Counts the requests of this process. ``models`` are those known from the start."""
 
     def __init__(self, folder: Path, models: Iterable[str]) -> None:
-        slot, self._lock = claim_slot(folder)
+        slot, self._held = claim_slot(folder)
         # prometheus-client reads it when it makes a file; a handler's own metrics then appear in /metrics too.
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
         # Late: only with metrics, and after the variable is set.
-        from prometheus_client import Counter, Histogram, values
+        from prometheus_client import values
 
         values.ValueClass = values.MultiProcessValue(lambda: slot)  # type: ignore[no-untyped-call]
-        self._models = set(models) | _models_counted(folder, slot)
         for kind in _KINDS:
             _allocate(folder / f"{kind}_{slot}.db")
+        self._lock = threading.Lock()
+        self._counters = Series(folder / f"counter_{_OWN}_{slot}.db")
+        self._histograms = Series(folder / f"histogram_{_OWN}_{slot}.db")
+        self._models = set(models) | self._counters.labels("model")
         self._most_models = max(len(self._models), MOST_MODELS)
-        # Caches, as prometheus-client takes a lock to look up labels; they grow with the series.
-        self._requests = cache(Counter(*REQUESTS[1:], registry=None).labels)
-        self._rejected = cache(Counter(*REJECTED[1:], registry=None).labels)
-        self._seconds = cache(Histogram(*SECONDS[1:], buckets=SECONDS_BUCKETS, registry=None).labels)
-        self._stages = cache(Histogram(*STAGES[1:], buckets=SECONDS_BUCKETS, registry=None).labels)
-        self._bytes_in = cache(Counter(*BYTES_IN[1:], registry=None).labels)
-        self._bytes_out = cache(Counter(*BYTES_OUT[1:], registry=None).labels)
-        self._images = cache(Histogram(*IMAGES[1:], buckets=PIXELS_BUCKETS, registry=None).labels)
-        Counter(*WORKER_STARTS[1:], registry=None).inc()
+        # Places by labels: caches that grow with the series.
+        self._requests = cache(partial(self._counter, REQUESTS))
+        self._rejected = cache(partial(self._counter, REJECTED))
+        self._bytes_in = cache(partial(self._counter, BYTES_IN))
+        self._bytes_out = cache(partial(self._counter, BYTES_OUT))
+        self._seconds = cache(partial(self._histogram, SECONDS, SECONDS_BUCKETS))
+        self._stages = cache(partial(self._histogram, STAGES, SECONDS_BUCKETS))
+        self._images = cache(partial(self._histogram, IMAGES, PIXELS_BUCKETS))
+        self._add(self._counter(WORKER_STARTS), 1)
+
+    def _counter(self, metric: Metric, *labels: str) -> int:
+        return self._counters.place(metric, labels, "_total")
+
+    def _histogram(self, metric: Metric, buckets: Sequence[float], *labels: str) -> Sequence[int]:
+        """Return the places of the numbers of values up to each of ``buckets``, of those above, and of their sum."""
+        from prometheus_client.utils import floatToGoString
+
+        ends = [*map(floatToGoString, buckets), "+Inf"]
+        places = [self._histograms.place(metric, labels, "_bucket", le=end) for end in ends]
+        return [*places, self._histograms.place(metric, labels, "_sum")]
+
+    def _add(self, place: int, number: int) -> None:
+        self._counters.numbers[place] += number
+
+    def _observe(self, places: Sequence[int], buckets: Sequence[float], value: float) -> None:
+        numbers = self._histograms.numbers
+        numbers[places[bisect_left(buckets, value)]] += 1
+        numbers[places[-1]] += value
 
     @override
     def responded(self, request: FinishedRequest) -> None:
-        context = request.context
-        model, transport = self._model(context.model), context.transport or NONE
-        self._requests(request.route, model, transport, request.status).inc()
-        if request.error_code is not None:
-            self._rejected(request.error_code).inc()
-        self._bytes_in(request.route).inc(request.bytes_in)
-        self._bytes_out(request.route).inc(request.bytes_out)
-        if context.model is None:
-            return
-        durations = context.durations()
-        self._seconds(model, transport).observe(durations.pop(TOTAL))
-        for stage, seconds in durations.items():
-            self._stages(stage, transport).observe(seconds)
-        for image_format, pixels in context.images:
-            self._images(image_format).observe(pixels)
+        context, route = request.context, request.route
+        with suppress(OSError), self._lock:  # a full disk does not fail a request
+            model, transport = self._model(context.model), context.transport or NONE
+            self._add(self._requests(route, model, transport, str(request.status)), 1)
+            if request.error_code is not None:
+                self._add(self._rejected(request.error_code), 1)
+            self._add(self._bytes_in(route), request.bytes_in)
+            self._add(self._bytes_out(route), request.bytes_out)
+            if context.model is None:
+                return
+            for stage, seconds in context.durations().items():
+                places = self._seconds(model, transport) if stage == TOTAL else self._stages(stage, transport)
+                self._observe(places, SECONDS_BUCKETS, seconds)
+            for image_format, pixels in context.images:
+                self._observe(self._images(image_format), PIXELS_BUCKETS, pixels)
 
     def _model(self, name: str | None) -> str:
         """Return a model's label; names are from the catalogue, and bounded if that changes."""
@@ -202,18 +280,6 @@ def _allocate(path: Path) -> None:
         os.posix_fallocate(descriptor, 0, FILE_BYTES)
     finally:
         os.close(descriptor)
-
-
-def _models_counted(folder: Path, slot: int) -> set[str]:
-    """Return the models with figures of the previous worker."""
-    from prometheus_client.mmap_dict import MmapedDict
-
-    try:
-        values = MmapedDict.read_all_values_from_file(folder / f"counter_{slot}.db")  # type: ignore[no-untyped-call]
-        keys = [key for key, *_ in values]
-    except FileNotFoundError:
-        return set()
-    return {model for key in keys if (model := json.loads(key)[2].get("model"))}
 
 
 PARTS: Mapping[str, tuple[str, ...]] = {

@@ -16,6 +16,7 @@ from typing_extensions import override
 from lightbox.base.telemetry import metrics
 from lightbox.base.telemetry.metrics import (
     CPU,
+    FILE_BYTES,
     LOG_LINES_DROPPED,
     MEMORY,
     METRICS_FOLDER,
@@ -96,6 +97,14 @@ def test_models_that_come_and_go_do_not_make_series_for_ever(tmp_path: Path) -> 
     counts = [row for row in text.splitlines() if row.startswith("lightbox_requests_total{")]
     assert len(counts) == MOST_MODELS  # "cats" has no row; the models over the limit share one
     assert sum(float(row.rpartition(" ")[2]) for row in counts) == 6 * MOST_MODELS
+
+
+def test_a_request_is_answered_where_there_is_no_room_for_its_figures(tmp_path: Path) -> None:
+    limited = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+    limited += f"resource.setrlimit(resource.RLIMIT_FSIZE, ({FILE_BYTES}, {FILE_BYTES}))\n"
+    worker(tmp_path, f"{limited}for n in range({MOST_MODELS}): answer(f'model-{{n}}')")
+    found = samples(tmp_path)
+    assert 0 < found["lightbox_request_seconds_count"] < found["lightbox_requests_total"] == MOST_MODELS
 
 
 def test_the_engines_that_the_model_server_reported(tmp_path: Path) -> None:
