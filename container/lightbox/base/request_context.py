@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -185,7 +185,7 @@ class RequestContext:
         """The memory of images while they are decoded and resized."""
         # Both are shared with copies.
         self._open: list[_Stage] = []
-        self._elapsed: list[float] = []
+        self._finished: dict[str, float] = {}
 
     def stage(self, name: str) -> AbstractContextManager[None]:
         """Add the time inside the block to a stage. Nested stages are subtracted, so no moment counts twice.
@@ -196,12 +196,15 @@ class RequestContext:
 
     def finish(self) -> None:
         """Mark the response as complete: ``durations`` does not change any more."""
-        self._elapsed[:] = [self.elapsed()]
+        self._finished.clear()
+        self._finished |= self.durations()
 
-    def durations(self) -> dict[str, float]:
+    def durations(self) -> Mapping[str, float]:
         """Return the seconds of each stage in order, and their sum as "total", up to ``finish`` or until now."""
+        if self._finished:
+            return self._finished
         queue = self.waited if self.waited >= LEAST_QUEUE_SECONDS else 0.0
-        total = queue + (self._elapsed[0] if self._elapsed else self.elapsed())
+        total = queue + self.elapsed()
         stages = {QUEUE: queue, **self.stages} if queue else self.stages
         other = max(0.0, total - sum(stages.values()))
         return {name: stages[name] for name in STAGES if name in stages} | {OTHER: other, TOTAL: total}

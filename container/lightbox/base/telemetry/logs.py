@@ -355,10 +355,12 @@ class RequestLog(Observer):
 
 def request_line(request: FinishedRequest, as_json: bool, process: str) -> str:
     """Return the line of a request, without its end."""
-    fields = _fields(request) | _times(request.context)
+    fields, times = _fields(request), _times(request.context)
     if as_json:
-        return json_line({"process": process, "message": "request", **fields})
-    return text_line("request", escape(" ".join(f"{name}={_plain(value)}" for name, value in fields.items())))
+        return json_line({"process": process, "message": "request", **fields, **times})
+    texts = [f"{name}={value}".replace(" ", "%20") for name, value in fields.items()]
+    texts += [f"{name}={value}" for name, value in times.items()]
+    return text_line("request", escape(" ".join(texts)))
 
 
 def _fields(request: FinishedRequest) -> dict[str, Any]:
@@ -381,11 +383,6 @@ def _fields(request: FinishedRequest) -> dict[str, Any]:
 def _times(context: RequestContext) -> dict[str, float]:
     """Return the milliseconds of each stage and in total."""
     return {f"{name}_ms": round(seconds * 1000, 3) for name, seconds in context.durations().items()}
-
-
-def _plain(value: Any) -> str:
-    """Return a value in quotes if a space would split it."""
-    return value.replace(" ", "%20") if isinstance(value, str) else str(value)
 
 
 FILE = "last_response"

@@ -291,6 +291,8 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 """The stages of Triton's durations; "success", that of a whole request, includes the others."""
 OUTCOMES = ("success", "fail")
 _COLUMNS = (*(f"{outcome}_{what}" for outcome in OUTCOMES for what in ("count", "ns")), *PARTS, "last_ms")
+_SUCCESS, _FAIL, _LAST = (_COLUMNS.index(name) for name in ("success_count", "fail_count", "last_ms"))
+_COLUMN_OF = {stage: _COLUMNS.index(part) for part, stages in PARTS.items() for stage in stages}
 _COUNTS_FOLDER, _MAPPED_COUNTS = "counts_of_versions", 128
 
 
@@ -312,18 +314,16 @@ class VersionCounts(Observer):
         context = request.context
         if request.method != "POST" or context.model is None or context.version is None:
             return
-        seconds = context.durations()
-        total, now = round(seconds[TOTAL] * 1e9), time.time_ns() // 1_000_000
-        if request.status < 400:
-            parts = [round(sum(seconds.get(name, 0.0) for name in names) * 1e9) for names in PARTS.values()]
-            added = [1, total, 0, 0, *parts]
-        else:
-            added = [0, 0, 1, total]
+        durations, is_success = context.durations(), request.status < 400
         with suppress(OSError), self._lock:  # a full disk does not fail a request
             row = self._row(context.model, context.version)
-            for column, number in enumerate(added):
-                row[column] += number
-            row[len(_COLUMNS) - 1] = now
+            count = _SUCCESS if is_success else _FAIL
+            row[count] += 1
+            row[count + 1] += int(durations[TOTAL] * 1e9)
+            for stage, seconds in durations.items() if is_success else ():
+                if stage in _COLUMN_OF:
+                    row[_COLUMN_OF[stage]] += int(seconds * 1e9)
+            row[_LAST] = time.time_ns() // 1_000_000
 
     def _map(self, model: str, version: int) -> memoryview[Any]:
         path = _counts_file(self._run_dir, model, version)
