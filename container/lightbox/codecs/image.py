@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain
 from typing import ClassVar, Literal
@@ -59,7 +59,6 @@ from lightbox.model.spec import (
     Method,
     ModelCall,
     SignatureSpec,
-    image_input,
     refused_pixels,
 )
 from lightbox.model_runtime.cores import available_cores
@@ -90,9 +89,15 @@ class DecodeSlots:
         self._turns = Turns(at_once)
         self.memory = memory or ImageMemory()
 
-    @contextmanager
-    def take(self, context: RequestContext) -> Iterator[None]:
-        """Hold a slot. Raises DeadlineExceeded at the request's deadline, and Unavailable while memory is short."""
+    def take(self, context: RequestContext) -> AbstractContextManager[None]:
+        """Hold a slot in the block.
+
+        Raises DeadlineExceeded at the request's deadline, and Unavailable while memory is short.
+        """
+        return _Slot(self, context)
+
+    def begin(self, context: RequestContext) -> None:
+        """Wait for a slot. Raises as ``take``."""
         if not self._turns.acquire(0):
             with context.stage("wait"):
                 found = self._turns.acquire(context.remaining() / (2 if self.memory.waiting else 1))
@@ -102,17 +107,33 @@ class DecodeSlots:
                 raise DeadlineExceeded(
                     f"the request's {context.allowed_seconds:g} s passed before its image could be decoded"
                 )
-        try:
-            yield
-        finally:
-            context.image_memory.close()
-            self._turns.release()
+
+    def end(self, context: RequestContext) -> None:
+        """Give a slot back."""
+        context.image_memory.close()
+        self._turns.release()
 
     def hold(self, context: RequestContext, held: ExitStack, size: int) -> None:
         """Hold the memory of an image, instead of what ``held`` holds. Raises as ImageMemory."""
         held.close()
         if size > COUNTED:
             held.enter_context(self.memory.hold(size, context))
+
+
+class _Slot(AbstractContextManager[None]):
+    """See ``DecodeSlots.take``."""
+
+    def __init__(self, slots: DecodeSlots, context: RequestContext) -> None:
+        self._slots = slots
+        self._context = context
+
+    @override
+    def __enter__(self) -> None:
+        self._slots.begin(self._context)
+
+    @override
+    def __exit__(self, *_: object) -> None:
+        self._slots.end(self._context)
 
 
 class ImageCodec:
@@ -141,7 +162,7 @@ class ImageCodec:
             bodies,
             self._limits,
             turn=partial(self._slots.take, context),
-            one_of_batch=partial(_image_of_batch, context=context),
+            one_of_batch=partial(_ImageOfBatch, context=context),
             hold=partial(self._slots.hold, context, context.memory.image_memory),
         )
 
@@ -156,13 +177,12 @@ class ImageCodec:
         """
         expected = _wanted(signature)
         if expected.encoded:
-            call = ModelCall(signature, {expected.name: self._encoded(bodies, expected, context)})
-        else:
-            if len(bodies) * self._limits.max_pixels > self._limits.max_request_pixels:  # else they have few enough
-                self.check(bodies, context)
-            openers = [partial(self._open, body, context) for body in bodies]
-            call = self._pixels(openers, signature, expected, options, context)
-        return replace(call, images=tuple(bodies))
+            encoded = self._encoded(bodies, expected, context)
+            return ModelCall(signature, {expected.name: encoded}, images=tuple(bodies))
+        if len(bodies) * self._limits.max_pixels > self._limits.max_request_pixels:  # else they have few enough
+            self.check(bodies, context)
+        openers = [partial(self._open, body, context) for body in bodies]
+        return self._pixels(openers, signature, expected, options, context, tuple(bodies))
 
     def decode_lazy(
         self, image: LazyImage, signature: SignatureSpec, options: ModelOptions, context: RequestContext
@@ -246,7 +266,7 @@ class ImageCodec:
         for index, body in enumerate(bodies):
             with (
                 suppress(ImageUndecodable) if or_texts else nullcontext(),
-                _image_of_batch(index, len(bodies), context),
+                _ImageOfBatch(index, len(bodies), context),
             ):
                 header = open_image(body, self._limits.after(before))
                 before += (pixels := header.width * header.height)
@@ -259,6 +279,7 @@ class ImageCodec:
         expected: ImageInput,
         options: ModelOptions,
         context: RequestContext,
+        images: tuple[bytes, ...] = (),
     ) -> ModelCall:
         plan = _plan(options, expected)
         batch: Array | None = None
@@ -268,7 +289,7 @@ class ImageCodec:
         mode: Mode = "RGB" if expected.channels == 3 else "L"
         for index, opened in enumerate(openers):
             with self._slots.take(context):
-                with _image_of_batch(index, len(openers), context):
+                with _ImageOfBatch(index, len(openers), context):
                     image, size, origin, whole = opened(mode, None if keeps else plan.resized)
                     target = plan.size or (expected.width or size[0], expected.height or size[1])
                     fitting = plan.preparation.fitting
@@ -304,7 +325,7 @@ class ImageCodec:
                 del image  # the slots bound its memory
         assert batch is not None, "a request holds at least one image"
         tensor = batch if expected.batched or len(batch) != 1 else batch[0]
-        return ModelCall(signature, {expected.name: tensor}, placed=tuple(placed), picture=picture)
+        return ModelCall(signature, {expected.name: tensor}, images=images, placed=tuple(placed), picture=picture)
 
     def _check_whole(self, size: Size, whole: Size) -> None:
         """Refuse an image whose resized form, before its middle is cut out, exceeds the limit of one image."""
@@ -339,22 +360,33 @@ class ImageBodyCodec(Reader):
         return Parsed(decode)
 
 
-@contextmanager
-def _image_of_batch(index: int, count: int, context: RequestContext) -> Iterator[None]:
-    """Name the failing image of a batch, or its form field, and stop at the request's deadline."""
-    if index and context.remaining() <= 0:
-        raise DeadlineExceeded(f"the request's {context.allowed_seconds:g} s passed after {index} of {count} images")
-    try:
-        yield
-    except (ImageUndecodable, TooLarge) as error:
-        names = [f"field {context.fields[index]!r}"] if context.fields else []
-        names += [f"image {index + 1}"] if count > 1 else []
-        raise type(error)(": ".join([", ".join(names), error.message] if names else [error.message])) from error
+class _ImageOfBatch(AbstractContextManager[None]):
+    """Names the failing image of a batch, or its form field, and stops at the request's deadline."""
+
+    def __init__(self, index: int, count: int, context: RequestContext) -> None:
+        self._index = index
+        self._count = count
+        self._context = context
+
+    @override
+    def __enter__(self) -> None:
+        index, count, context = self._index, self._count, self._context
+        if index and context.remaining() <= 0:
+            seconds = context.allowed_seconds
+            raise DeadlineExceeded(f"the request's {seconds:g} s passed after {index} of {count} images")
+
+    @override
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, ImageUndecodable | TooLarge):
+            fields = self._context.fields
+            names = [f"field {fields[self._index]!r}"] if fields else []
+            names += [f"image {self._index + 1}"] if self._count > 1 else []
+            raise type(error)(": ".join([", ".join(names), error.message] if names else [error.message])) from error
 
 
 def _wanted(signature: SignatureSpec) -> ImageInput:
     """Return the input that takes images; raise UnsupportedMediaType if there is none."""
-    image = image_input(signature)
+    image = signature.image
     if image is None:
         why = refused_pixels(signature) or (ONE_INPUT if len(signature.inputs) > 1 else "send application/json")
         raise UnsupportedMediaType(

@@ -22,7 +22,7 @@ from lightbox.codecs.json_parsing import parse_around_lists, parse_values
 from lightbox.codecs.json_tensors import all_images, encoded_images, read
 from lightbox.codecs.media_type import ContentType, as_utf8
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Layout, Method, ModelCall, SignatureSpec, TensorSpec, image_input
+from lightbox.model.spec import Layout, Method, ModelCall, SignatureSpec, TensorSpec
 from lightbox.model_runtime.wire.rest.json_inputs import is_named
 from lightbox.model_runtime.wire.rest.number_lists import NumberList, PartlyParsed, RowList, parsing_bytes
 from lightbox.openapi.schemas import TEXT, Schema, ref
@@ -183,7 +183,7 @@ def _images(body: _Body, payload: Any, signature: SignatureSpec) -> list[bytes] 
     For a model of pixels every text is an image. For a model of strings texts stay texts, except for bare values that
     are all images.
     """
-    wanted = image_input(signature)
+    wanted = signature.image
     if wanted is None or (wanted.encoded and not (body.is_plain and all_images(payload))):
         return None
     return encoded_images(body.form, payload, signature)

@@ -14,7 +14,7 @@ from lightbox.heads.objects import MOST_OBJECTS
 from lightbox.heads.tensorflow import is_detector
 from lightbox.images.probe import GREY_PNG
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import SignatureSpec, TensorSpec, image_input
+from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.openapi.models import DescribedModel, zeros
 from lightbox.openapi.schemas import BASE64, TEXT, Schema, any_of, array, bounded, element, named, nested, ref, struct
 
@@ -37,7 +37,7 @@ def _instances(signature: SignatureSpec) -> list[Schema]:
     if len(rows) != 1:
         return [struct(rows)]
     ((name, row),) = rows.items()
-    image = image_input(signature)
+    image = signature.image
     forms = [row] if image is None or image.encoded else [row, {"type": "string", "contentEncoding": "base64"}, BASE64]
     return [*forms, struct({name: any_of(forms)})]
 
@@ -185,7 +185,7 @@ SHARED = _shared()
 
 def example(signature: SignatureSpec) -> Any:
     """Return an example request of predict, None if there is no short one."""
-    image = image_input(signature)
+    image = signature.image
     if image is not None and not image.encoded:
         return {"instances": [{"b64": b64encode(GREY_PNG).decode()}]}
     found = zeros(signature)

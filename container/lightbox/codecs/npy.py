@@ -19,7 +19,7 @@ from lightbox.codecs.media_type import ContentType
 from lightbox.images.decode import is_image
 from lightbox.model.casting import fitted, numpy_dtype, only_input
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec, image_input
+from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec
 
 _MAGIC, _ENTRY = b"PK\x03\x04", b"PK\x01\x02"
 MAX_MEMBERS = 256
@@ -121,7 +121,7 @@ class NpyCodec(Reader, Writer):
 
 def _refuse_a_file(array: Array, signature: SignatureSpec) -> None:
     """Raise InputMismatch for an image's file as an array of bytes, where the model takes pixels."""
-    image = image_input(signature)
+    image = signature.image
     if image is None or image.encoded or array.ndim > 1 or array.dtype.char not in "BS":
         return
     if is_image(array.ravel()[: _BEGINNING if array.dtype.char == "B" else 1].tobytes()):

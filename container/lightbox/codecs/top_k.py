@@ -22,7 +22,7 @@ from lightbox.heads.placing import MaskOf, Shown, shown
 from lightbox.heads.tensorflow import BOXES, CLASSES, NUMBER, SCORES, is_detector, plainly
 from lightbox.images.preparation import Size
 from lightbox.model.options import ActivationName, ModelOptions
-from lightbox.model.spec import Array, Mark, ModelCall, image_input
+from lightbox.model.spec import Array, Mark, ModelCall
 from lightbox.model.text_vectors import similarities
 
 
@@ -104,7 +104,7 @@ def _detected(
     outputs: Mapping[str, Array], options: ModelOptions, call: ModelCall, mark: Mark | None
 ) -> Iterator[Shown]:
     """Yield the objects in each image, in its pixels; for number inputs in those of the input."""
-    wanted = image_input(call.signature)
+    wanted = call.signature.image
     assert options.detections is not None and wanted is not None, "it has objects"
     height, width = (call.inputs[wanted.name].shape[side] for side in wanted.sides)
     shapes = {name: array.shape for name, array in outputs.items()}

@@ -8,10 +8,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lightbox.base.errors import BadRequest, DeadlineExceeded, InputMismatch, ModelFailed, ModelNotFound
+from lightbox.base.errors import (
+    BadRequest,
+    DeadlineExceeded,
+    InputMismatch,
+    ModelFailed,
+    ModelNotFound,
+)
 from lightbox.base.request_context import MemoryBudget, RequestContext
 from lightbox.base.settings_types import TransportName
 from lightbox.codecs import Codecs
@@ -23,7 +30,7 @@ from lightbox.core.request import Body, Call, TensorResponse
 from lightbox.heads.maps import placed_maps
 from lightbox.model.catalogue import Catalogue, PlannedModel
 from lightbox.model.options import RANKING, ModelOptions
-from lightbox.model.spec import Array, Layout, Mark, ModelCall, Prediction, SignatureSpec, image_input
+from lightbox.model.spec import Array, Layout, Mark, ModelCall, Prediction, SignatureSpec
 from lightbox.model_files.layout import is_model_name
 from lightbox.model_runtime.deadline import deadline
 from lightbox.transports.base import Transport
@@ -252,10 +259,7 @@ class Pipeline:
         writer.check(1 if is_placed else len(outputs or signature.outputs))
         self.rank_guard.check(signature, request.inputs)
         context.memory.hold_tensors(content.size(context), request.inputs.values())
-        with _hinting_at_the_size(request, model.options):
-            found = self._found(
-                transport, ModelCall(signature, request.inputs, outputs, images=request.images), context
-            )
+        found = self._found(transport, ModelCall(signature, request.inputs, outputs), request, model.options, context)
         with context.stage("postprocess"):
             # In the signature's order: gRPC's map has no order, and both transports return the same response.
             ordered = {name: found[name] for name in signature.outputs if name in found}
@@ -265,8 +269,10 @@ class Pipeline:
                     maps = placed_maps(ordered, model.options, request)
             given, ordered, is_map = ordered, maps or ordered, maps is not None
             if postprocess is None:
+                prediction = request.predicted(ordered)
                 as_document = model.options.jsonlines == "document"
-                prediction = replace(request.predicted(ordered), lines_as_document=as_document, is_map=is_map)
+                if is_map or as_document:
+                    prediction = replace(prediction, lines_as_document=as_document, is_map=is_map)
                 is_asked = request.images or request.placed or by_name or not model.names_images_only
                 if names and is_asked and is_map == (model.options.map is not None):
                     options = in_pixels(model.options, ordered) if writer.needs_names else model.options
@@ -282,15 +288,28 @@ class Pipeline:
             self._handler_outputs.note(model.name, response.outputs)
         return response
 
-    def _found(self, transport: Transport, call: ModelCall, context: RequestContext) -> Mapping[str, Array]:
-        """Return the model's outputs.
+    def _found(
+        self, transport: Transport, call: ModelCall, request: ModelCall, options: ModelOptions, context: RequestContext
+    ) -> Mapping[str, Array]:
+        """Return the model's outputs for the inputs of ``request``."""
+        try:
+            return self._called(transport, call, len(request.images), context)
+        except (ModelFailed, BadRequest) as error:
+            image = call.signature.image
+            is_open = image is not None and not (image.height and image.width)
+            if request.placed and is_open and not options.image_size:
+                hint = "if the model takes images of one size only, set the option image_size"
+                error.args = (f"{error.message}; {hint}",)
+            raise
+
+    def _called(
+        self, transport: Transport, call: ModelCall, count: int, context: RequestContext
+    ) -> Mapping[str, Array]:
+        """Return the model's outputs for ``count`` images, or for other inputs.
 
         A model of a fixed number of images at a time gets several calls, the last one with copies of an image.
         """
-        signature, count = call.signature, len(call.images or call.placed)
-        call = replace(call, images=())
-        sizes = {(spec.shape or (None,))[0] for spec in signature.inputs.values()}
-        size = sizes.pop() if len(sizes) == 1 else None
+        signature, size = call.signature, call.signature.fixed_rows
         if not count or size in (None, 0, count) or not _has_batch(call):
             return self.rank_guard.predict(transport, call, context)
         assert size is not None
@@ -396,21 +415,8 @@ class Pipeline:
 
 
 def _has_batch(call: ModelCall) -> bool:
-    image = image_input(call.signature)
+    image = call.signature.image
     return image is not None and image.batched
-
-
-@contextmanager
-def _hinting_at_the_size(request: ModelCall, options: ModelOptions) -> Iterator[None]:
-    """Name the option image_size where a model of open sizes fails for images in their own."""
-    try:
-        yield
-    except (ModelFailed, BadRequest) as error:
-        image = image_input(request.signature)
-        if not request.placed or image is None or (image.height and image.width) or options.image_size:
-            raise
-        error.args = (f"{error.message}; if the model takes images of one size only, set the option image_size",)
-        raise
 
 
 def _no_transport(name: str, there: list[str]) -> BadRequest:
@@ -446,7 +452,10 @@ def _named(
 
 
 def _asks_for_names(options: ModelOptions) -> bool:
-    return any(getattr(options, key) is not None for key in RANKING)
+    return _ranking(options) != _NO_RANKING
+
+
+_ranking, _NO_RANKING = attrgetter(*RANKING), (None,) * len(RANKING)
 
 
 def _without_ranking(model: PlannedModel) -> PlannedModel:

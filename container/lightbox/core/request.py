@@ -20,7 +20,7 @@ from lightbox.images.decode import is_image
 from lightbox.images.lazy_image import Crop, LazyImage
 from lightbox.model.casting import string_tensor
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec, image_input
+from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec
 from lightbox.user_code.api_detection import Function
 from lightbox.user_code.handlers import RESPONSE_OUTPUT, Request, finish, finish_tensors
 
@@ -426,7 +426,7 @@ def _encoded_images(inputs: Mapping[str, Array | ByteStrings], signature: Signat
     if inputs.keys() != signature.inputs.keys() or len(inputs) != 1:
         return ()
     ((name, tensor),) = inputs.items()
-    image = image_input(signature)
+    image = signature.image
     if image is None or not isinstance(tensor, ByteStrings):
         return ()
     elements, shape = tensor.elements, tensor.shape

@@ -23,7 +23,7 @@ from lightbox.heads.torchvision import Torchvision, TorchvisionPoses, Torchvisio
 from lightbox.heads.ultralytics import Boxes, Poses, RotatedBoxes, Segments, names_in
 from lightbox.heads.yolov5 import YoloV5
 from lightbox.model.options import DetectionsName, ModelOptions
-from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
+from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 
 FORMS: Mapping[DetectionsName, Form] = {
     "ultralytics": Boxes(),
@@ -96,7 +96,7 @@ def _names_problem(options: ModelOptions, signature: SignatureSpec, outputs: Map
 
 def _objects_problem(options: ModelOptions, signature: SignatureSpec, outputs: Mapping[str, TensorSpec]) -> str | None:
     assert options.detections is not None
-    wanted = image_input(signature)
+    wanted = signature.image
     if wanted is None or wanted.encoded:
         takes = ", ".join(map(str, signature.inputs.values()))
         hint = "; set layout, which its shape leaves open" if signature.open_input else ""

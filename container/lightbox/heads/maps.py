@@ -15,7 +15,7 @@ from lightbox.heads.form import Shape, described
 from lightbox.heads.objects import Float32, Int64
 from lightbox.images.preparation import Placed, Size
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Array, ImageInput, ModelCall, SignatureSpec, TensorSpec, image_input
+from lightbox.model.spec import Array, ImageInput, ModelCall, SignatureSpec, TensorSpec
 from lightbox.model_runtime.deadline import check_deadline
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class _Tap(NamedTuple):
 
 def map_problem(options: ModelOptions, signature: SignatureSpec, outputs: Mapping[str, TensorSpec]) -> str | None:
     """Return why outputs are no map as the option ``map`` says; None if they can be one."""
-    image = image_input(signature)
+    image = signature.image
     if image is None or image.encoded:
         return f"expected a model that takes pixels; this one takes {', '.join(map(str, signature.inputs.values()))}"
     if options.fit == "crop" and (options.image_size or (image.height and image.width)):
@@ -109,7 +109,7 @@ def placed_maps(outputs: Mapping[str, Array], options: ModelOptions, call: Model
     if options.map is None:
         return None
     chosen = {name: call.signature.outputs[name] for name in outputs if name in call.signature.outputs}
-    image = image_input(call.signature)
+    image = call.signature.image
     if len(chosen) != len(outputs) or image is None or map_problem(options, call.signature, chosen) is not None:
         return None
     ((name, values),) = maps_in(outputs, options).items()
@@ -135,7 +135,7 @@ def normal(values: Array, options: ModelOptions, threshold: float) -> Array:
 
 def placed_in_images(values: Array, options: ModelOptions, call: ModelCall, are_masks: bool = False) -> Array:
     """Return the map of each image in its size; all have one. Masks, of 0 and 1, are rounded as OpenCV does."""
-    image = image_input(call.signature)
+    image = call.signature.image
     assert image is not None, "maps are of images"
     if values.ndim == _WITH_CHANNELS:
         values = np.moveaxis(values, _axis(values.shape, options, image), 1)

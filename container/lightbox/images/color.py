@@ -16,7 +16,7 @@ from PIL import TiffImagePlugin
 from PIL.Image import Image
 
 from lightbox.base.errors import ImageUndecodable
-from lightbox.images.limits import undecodable
+from lightbox.images.limits import Undecodable
 
 Numbers = npt.NDArray[np.uint16] | npt.NDArray[np.int32] | npt.NDArray[np.uint32] | npt.NDArray[np.float32]
 
@@ -107,7 +107,7 @@ def to_rgb(image: Image) -> Image:
 
     An RGB image is returned without a copy. Raises ImageUndecodable for modes without an RGB form.
     """
-    with undecodable("image"):
+    with Undecodable("image"):
         image.load()
         return _convert(image)
 

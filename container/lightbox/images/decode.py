@@ -52,10 +52,10 @@ from lightbox.images.limits import (
     MAX_PIXELS_SETTING,
     ImageLimits,
     TimeLimitedBytes,
+    Undecodable,
     check_decoding,
     check_header,
     decoding_bytes,
-    undecodable,
 )
 from lightbox.images.png_texts import without_large_texts
 from lightbox.images.preparation import Size
@@ -157,7 +157,7 @@ def open_image(body: bytes | memoryview, limits: ImageLimits = DEFAULT_LIMITS) -
     if name is None:
         raise ImageUndecodable(f"Expected an image ({', '.join(OPENERS)}), got {foreign.describe(body)}.")
     data = bytes(body)
-    with undecodable(f"{name} image"):
+    with Undecodable(f"{name} image"):
         check_header(name, data, limits)
         if name == "PNG":
             data = without_large_texts(data)
@@ -196,7 +196,7 @@ def decode_for_resize(
     if not to_pillow and mode == "RGB" and (found := _without_pillow(body, limits, resized, room)) is not None:
         return found
     image = open_image(body, limits)
-    with undecodable(f"{image.format} image"):
+    with Undecodable(f"{image.format} image"):
         stored = image.size
         if _may_be_reduced(resized, decoding_bytes(image, body, stored), room):
             scale = _scale(stored, orientation_of(image), resized)
@@ -230,7 +230,7 @@ def _without_pillow(body: bytes, limits: ImageLimits, resized: Resized | None, r
     limits.check_size(*head.size)
     limits.check_memory(JPEG_BYTES_PER_PIXEL * head.size[0] * head.size[1])
     room.hold(size)
-    with undecodable("JPEG image"):
+    with Undecodable("JPEG image"):
         pixels = decode_jpeg(body, head.size)
         if pixels is None:
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import islice
@@ -15,6 +15,7 @@ from PIL.Image import DecompressionBombError
 from PIL.ImageFile import ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.WebPImagePlugin import WebPImageFile
+from typing_extensions import override
 
 from lightbox.base.error_texts import shorten
 from lightbox.base.errors import ImageUndecodable, LightboxError, TooLarge
@@ -288,21 +289,23 @@ _EMPTY_WORDS = frozenset({"", "not identified by this driver"})
 _READS_BETWEEN_LOOKS = 16
 
 
-@contextmanager
-def undecodable(name: str) -> Iterator[None]:
-    """Raise ImageUndecodable (400) for any exception in the block; ``name`` describes the file."""
-    try:
-        yield
-    except LightboxError:
-        raise
-    except DecompressionBombError as error:
-        raise TooLarge(f"The {name} has more pixels than are accepted ({MAX_PIXELS_SETTING}).") from error
-    except MemoryError as error:
-        raise TooLarge(f"The {name} needs more memory than is available.") from error
-    except Exception as error:
+class Undecodable(AbstractContextManager[None]):
+    """Raises ImageUndecodable (400) for any exception in the block; ``name`` describes the file."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @override
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if not isinstance(error, Exception) or isinstance(error, LightboxError):
+            return
+        if isinstance(error, DecompressionBombError):
+            raise TooLarge(f"The {self._name} has more pixels than are accepted ({MAX_PIXELS_SETTING}).") from error
+        if isinstance(error, MemoryError):
+            raise TooLarge(f"The {self._name} needs more memory than is available.") from error
         # Decoders of hostile files raise a dozen unrelated types (OSError, SyntaxError, struct.error,
         # KeyError, zlib.error, RecursionError, ...), and a new release may add one. None of them is a 500.
-        raise ImageUndecodable(f"The {name} cannot be decoded: {_reason(error)}.") from error
+        raise ImageUndecodable(f"The {self._name} cannot be decoded: {_reason(error)}.") from error
 
 
 def _reason(error: Exception) -> str:

@@ -69,7 +69,8 @@ class Rgbx:
     @property
     def size(self) -> tuple[int, int]:
         """Width and height, as in Pillow."""
-        return self.width, self.height
+        height, width, _ = self.pixels.shape
+        return width, height
 
     @cached_property
     def image(self) -> Image:
@@ -102,10 +103,14 @@ class _Pixels(NamedTuple):
     owner: object
 
 
+def _address(array: npt.NDArray[Any]) -> int:
+    return int(array.__array_interface__["data"][0])  # without the objects of ``array.ctypes``
+
+
 def _pixels(image: Image | Rgbx, step: int) -> _Pixels | None:
     """Return an image's memory, ``step`` bytes a pixel without gaps; None for a large image in several blocks."""
     if isinstance(image, Rgbx):
-        return _Pixels(image.pixels.ctypes.data, image.pixels.nbytes, image.pixels)
+        return _Pixels(_address(image.pixels), image.pixels.nbytes, image.pixels)
     image.load()
     try:
         owner = image.__arrow_c_array__()
@@ -166,7 +171,7 @@ class NativeResize:
             raise ValueError(
                 f"table has shape {table.shape} and dtype {table.dtype}, expected ({channels}, 256), float32"
             )
-        values = None if table is None else table.ctypes.data
+        values = None if table is None else _address(table)
         dtype = np.uint8 if table is None else np.float32
         return self._make(self._resize, image, out, dtype, placement, _FILTERS[by], values, self._used)
 
@@ -205,7 +210,7 @@ class NativeResize:
         if (pixels := _pixels(image, step)) is None:
             return False
         whole, left, top = placement or Placement((out.shape[1], out.shape[0]))
-        target = _Target(out.ctypes.data, *out.strides, out.shape[1], out.shape[0])
+        target = _Target(_address(out), *out.strides, out.shape[1], out.shape[0])
         code = function(pixels.address, pixels.length, *image.size, step, *whole, -left, -top, target, *more)
         del pixels  # keeps them alive until here
         if code == 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from lightbox.base.error_texts import shorten
@@ -75,6 +76,23 @@ class SignatureSpec:
         is_open = opened is not None and opened.shape in (None, (None,) * 4, (1, None, None, None))
         return opened if is_open and opened is not None and not opened.is_string else None
 
+    @cached_property
+    def image(self) -> ImageInput | None:
+        """How the signature takes an image, None if it takes none.
+
+        It takes one if it has a single input: a string tensor of rank 0 or 1, or pixels of [batch, height, width,
+        channels] or [batch, channels, height, width] (or without batch) with 1 or 3 channels. If both are possible,
+        channels are last, as in TensorFlow. [1, height, width] is not an image: usually it is a batch of something
+        else.
+        """
+        return _image_input(self.inputs)
+
+    @cached_property
+    def fixed_rows(self) -> int | None:
+        """The first dimension of all inputs, None if it is open or differs."""
+        sizes = {(spec.shape or (None,))[0] for spec in self.inputs.values()}
+        return sizes.pop() if len(sizes) == 1 else None
+
     def with_layout(self, layout: str | None) -> SignatureSpec:
         """Return the signature with an image in place of an input with an open shape; None changes nothing.
 
@@ -89,9 +107,7 @@ class SignatureSpec:
 
     def check_inputs(self, inputs: Mapping[str, Array]) -> None:
         """Raise InputMismatch unless names and dtypes are those of the signature."""
-        missing = sorted(self.inputs.keys() - inputs.keys())
-        unknown = sorted(inputs.keys() - self.inputs.keys())
-        if missing or unknown:
+        if inputs.keys() != self.inputs.keys():
             raise InputMismatch(
                 f"inputs: the signature {self.name!r} of the model {self.model!r} takes "
                 f"{', '.join(str(spec) for spec in self.inputs.values())}; "
@@ -162,10 +178,15 @@ def _named(names: Iterable[str]) -> str:
 
 
 def _check_dtype(spec: TensorSpec, array: Array, hint: str) -> None:
-    came = "string" if array.dtype.hasobject else array.dtype.name
+    came = _dtype_name(array.dtype)
     if came != spec.dtype:
         more = hint if array.dtype.hasobject else ""
         raise InputMismatch(f"input {spec.name}: expected dtype {spec.dtype}, got {came}{more}")
+
+
+@lru_cache(maxsize=64)
+def _dtype_name(dtype: np.dtype[np.generic]) -> str:
+    return "string" if dtype.hasobject else dtype.name
 
 
 def _misfit(spec: TensorSpec, array: Array) -> str | None:
@@ -210,16 +231,10 @@ class ImageInput:
 PIXEL_DTYPES = frozenset({"uint8", "int32", "int64", "float16", "float32", "float64"})
 
 
-def image_input(signature: SignatureSpec) -> ImageInput | None:
-    """Return how the signature takes an image, or None if it takes none.
-
-    It takes one if it has a single input: a string tensor of rank 0 or 1, or pixels of [batch, height, width, channels]
-    or [batch, channels, height, width] (or without batch) with 1 or 3 channels. If both are possible, channels are
-    last, as in TensorFlow. [1, height, width] is not an image: usually it is a batch of something else.
-    """
-    if len(signature.inputs) != 1:
+def _image_input(inputs: Mapping[str, TensorSpec]) -> ImageInput | None:
+    if len(inputs) != 1:
         return None
-    (spec,) = signature.inputs.values()
+    (spec,) = inputs.values()
     if spec.is_string:
         rank = 1 if spec.shape is None else len(spec.shape)
         return ImageInput(spec.name, True, rank == 1, spec.dtype) if rank <= 1 else None
@@ -240,7 +255,7 @@ def refused_pixels(signature: SignatureSpec) -> str | None:
         return None
     (spec,) = signature.inputs.values()
     alike = replace(signature, inputs={spec.name: replace(spec, dtype="float32")})
-    if spec.is_string or image_input(signature) is not None or image_input(alike) is None:
+    if spec.is_string or signature.image is not None or alike.image is None:
         return None
     known = ", ".join(sorted(PIXEL_DTYPES))
     return f"pixels become {known}, but the input {spec.name} is {spec.dtype}; make it in preprocess of inference.py"

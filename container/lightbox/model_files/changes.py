@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lightbox.model.spec import SignatureSpec, TensorSpec, image_input
+from lightbox.model.spec import SignatureSpec, TensorSpec
 
 _SAME_CLASS = {"bfloat": "float", "uint": "int"}
 
@@ -24,7 +24,7 @@ def _problem(name: str, was: SignatureSpec, coming: Mapping[str, SignatureSpec])
     new = coming.get(name)
     if new is None:
         return f"expected the {signature} {version}, got {', '.join(sorted(coming))}"
-    image, new_image = image_input(was), image_input(new)
+    image, new_image = was.image, new.image
     if image and not new_image:
         return f"{signature}: expected an image, as {_listed(was.inputs)} {version}, got {_listed(new.inputs)}"
     if image and new_image:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
+from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 
 LARGEST_EXAMPLE = 100
 """Elements of all inputs; an example is to be read."""
@@ -36,7 +36,7 @@ class DescribedModel:
     @property
     def takes_images(self) -> bool:
         """Whether encoded images can be sent to it."""
-        return any(image_input(signature) is not None for signature in self.signatures)
+        return any(signature.image is not None for signature in self.signatures)
 
     @property
     def has_one_output(self) -> bool:

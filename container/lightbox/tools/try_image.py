@@ -31,7 +31,7 @@ from lightbox.images.preparation import Fit
 from lightbox.model.image_options import image_problems
 from lightbox.model.options import ModelOptions
 from lightbox.model.presets import with_preset
-from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, ModelCall, SignatureSpec, image_input
+from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, ModelCall, SignatureSpec
 from lightbox.model_files.checks import newest_folder, newest_signatures, show_version, version_problem
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_files.recipes import model_options
@@ -150,7 +150,7 @@ def _input_of(model: ModelOnDisk, options: ModelOptions) -> tuple[SignatureSpec,
     signature = newest_signatures(model).get(DEFAULT_SIGNATURE)
     if signature is not None:
         signature = signature.with_layout(options.layout)
-        wanted = image_input(signature)
+        wanted = signature.image
         if wanted is not None and not wanted.encoded:
             return signature, wanted
     takes = ", ".join(map(str, signature.inputs.values())) if signature else f"no signature {DEFAULT_SIGNATURE}"

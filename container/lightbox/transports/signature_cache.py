@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -31,7 +31,7 @@ from lightbox.base.errors import (
 from lightbox.base.request_context import RequestContext
 from lightbox.images.probe import GREY_PNG
 from lightbox.model.catalogue import Catalogue
-from lightbox.model.spec import DEFAULT_SIGNATURE, Array, ModelCall, SignatureSpec, TensorSpec, image_input
+from lightbox.model.spec import DEFAULT_SIGNATURE, Array, ModelCall, SignatureSpec, TensorSpec
 from lightbox.model_files.saved_model import WORST, Traits, traits
 from lightbox.model_runtime.wire.ranks import HIGHEST
 from lightbox.transports.base import Transport
@@ -124,8 +124,11 @@ class Signatures:
         the signature and retries once.
         """
         try:
-            with suppress(ModelNotFound) if version is None else nullcontext():
+            try:
                 return attempt()
+            except ModelNotFound:
+                if version is not None:
+                    raise
             self.forget(model)
             return attempt()
         except ModelNotFound as error:
@@ -304,7 +307,7 @@ def _predict_with_any(
 
 
 def _has_open_sides(signature: SignatureSpec) -> bool:
-    image = image_input(signature)
+    image = signature.image
     return image is not None and not image.encoded and None in (image.height, image.width)
 
 
@@ -313,7 +316,7 @@ def probe_inputs(signature: SignatureSpec, sides: Sides = OPEN_SIDES[0]) -> dict
 
     ``sides`` are the height and width of an image if the signature leaves them open.
     """
-    image = image_input(signature)
+    image = signature.image
     open_sides = {} if image is None or image.encoded else dict(zip(image.sides, sides, strict=True))
     return {name: _probe_input(spec, open_sides) for name, spec in signature.inputs.items()}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
+from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 from lightbox.user_code.aws import AwsHandlers
 from lightbox.user_code.handlers import RESPONSE_OUTPUT, LightboxHandlers
 
@@ -35,7 +35,7 @@ class HandlerOutputs:
     def describe(self, signature: SignatureSpec, handlers: AwsHandlers | LightboxHandlers) -> DescribedOutputs:
         """Return the outputs of a model; none before the first response of its ``postprocess``."""
         if isinstance(handlers, AwsHandlers):
-            if image_input(signature) is None:  # its user code handles only encoded images
+            if signature.image is None:  # its user code handles only encoded images
                 return DescribedOutputs(signature.outputs)
             pair = ("input_handler", "output_handler")
             outputs = {RESPONSE_OUTPUT: TensorSpec(RESPONSE_OUTPUT, "string", (None,))}

@@ -23,7 +23,7 @@ from lightbox.core.request import ByteStrings, Call, TensorResponse, Tensors
 from lightbox.features.open_inference.classification import classified
 from lightbox.features.open_inference.tensors import NO_FORMAT, configured, described, image_format
 from lightbox.model.engine_report import engines_of
-from lightbox.model.spec import Array, Method, SignatureSpec, TensorSpec, image_input
+from lightbox.model.spec import Array, Method, SignatureSpec, TensorSpec
 from lightbox.model_files.checks import notes_of
 from lightbox.model_files.layout import version_folder, weights_note
 from lightbox.model_runtime.formats import SAVED_MODEL_PLATFORM, platform
@@ -145,7 +145,7 @@ class DataPlane:
         """
         spec = self.pipeline.describe(model, version_number(version), context)
         engines = {item.signature: item.engine for item in engines_of(self._run_dir, spec.model, spec.version)}
-        outputs, image = self.pipeline.outputs(spec).outputs, image_input(spec)
+        outputs, image = self.pipeline.outputs(spec).outputs, spec.image
         form = image_format(image)
         most = _most_rows([*spec.inputs.values(), *outputs.values()], is_image=form != NO_FORMAT)
         notes = {key: value for key, value in self._notes(spec).items() if not key.startswith(FOUND_NOTES)}

@@ -27,7 +27,6 @@ from lightbox.core.pipeline import Pipeline
 from lightbox.core.request import JSON, Body, Call
 from lightbox.features.tfs_api.forward import RestForward, ServerResponse
 from lightbox.features.tfs_api.rank_reader import Ranks, body_ranks, head_ranks
-from lightbox.model.spec import image_input
 from lightbox.model_runtime.wire.status import StatusError
 from lightbox.openapi.models import DescribedModel
 from lightbox.openapi.schemas import TEXT, Schema
@@ -158,7 +157,7 @@ class TfsRest:
             raise  # nothing is known about the model: a forwarded image could come back as a wrong input
         except (LightboxError, UnicodeError):  # the model server returns the error
             return False
-        image = image_input(signature)
+        image = signature.image
         return image is not None and not image.encoded
 
     def _predict_images(self, body: bytes, model: str, version: str, context: RequestContext) -> HttpResponse:

@@ -11,7 +11,7 @@ from lightbox.base.control_characters import escape
 from lightbox.base.literals import foreign_literal
 from lightbox.base.machine.links import followed
 from lightbox.model.options import Recipe, RecipeError
-from lightbox.model.spec import ImageInput, SignatureSpec, image_input
+from lightbox.model.spec import ImageInput, SignatureSpec
 from lightbox.model_runtime.access import is_file, read_file
 
 MOST_NAMES, _MOST_BYTES, _MOST_NOTE = 100_000, 4 << 20, 1 << 20
@@ -64,7 +64,7 @@ class ModelFiles(NamedTuple):
     @property
     def image(self) -> ImageInput | None:
         """The input for pixels, None if the model takes no image, or a file that it decodes itself."""
-        found = image_input(self.seen_signature)
+        found = self.seen_signature.image
         return None if found is None or found.encoded else found
 
     @property

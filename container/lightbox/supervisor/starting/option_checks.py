@@ -11,7 +11,7 @@ from lightbox.heads import ranking_problem
 from lightbox.model.image_options import fixed_size, image_problems
 from lightbox.model.options import OPTIONS_FILE, RANKING, ModelOptions, OptionSettings, ResolvedOptions, place_of
 from lightbox.model.presets import OF_PIXELS
-from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, SignatureSpec, image_input
+from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, SignatureSpec
 from lightbox.model_files.checks import newest_folder, newest_signatures, reading_once
 from lightbox.model_files.layout import ModelOnDisk, is_version
 from lightbox.model_files.recipes import model_options
@@ -103,11 +103,11 @@ def misfits(
     if signature is None:
         return
     signature, end = signature.with_layout(options.layout), f"; the model is {model!r}"
-    expected = image_input(signature)
+    expected = signature.image
     wrong = dict(image_problems(options, expected)) if expected else {}
     for key, why in wrong.items():
         yield _misfit(key, why + end, options, code_dirs, settings)
-    inputs = [image_input(one.with_layout(options.layout)) for one in signatures.values()]
+    inputs = [one.with_layout(options.layout).image for one in signatures.values()]
     pixels = [one for one in inputs if one and not one.encoded]
     for key, why in () if wrong else _idle(options, signature, expected, pixels):
         yield _misfit(key, why + end, options, code_dirs, settings, is_idle=True)

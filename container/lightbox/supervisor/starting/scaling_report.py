@@ -16,7 +16,7 @@ from lightbox.base.settings import Settings
 from lightbox.model.image_options import fixed_size
 from lightbox.model.options import ModelOptions, OptionSettings, ResolvedOptions, options_file
 from lightbox.model.presets import PRESETS
-from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, image_input, refused_pixels
+from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, refused_pixels
 from lightbox.model_files.checks import newest_folder, newest_signatures, reading_once
 from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_files.recipes import model_options
@@ -61,7 +61,7 @@ class ScalingLine:
 def scaled_input(model: ModelOnDisk, layout: str | None = None) -> ImageInput | None:
     """Return the input for pixels as floating-point numbers, None for a model without one."""
     signature = newest_signatures(model).get(DEFAULT_SIGNATURE)
-    wanted = image_input(signature.with_layout(layout)) if signature else None
+    wanted = signature.with_layout(layout).image if signature else None
     return wanted if wanted is not None and not wanted.encoded and "float" in wanted.dtype else None
 
 

@@ -13,7 +13,7 @@ from PIL import Image
 from corpus.writers import exif, jpeg_segment, with_segments
 from lightbox.base.errors import ImageUndecodable, LightboxError, TooLarge
 from lightbox.images.decode import ImageLimits, decode_for_resize, decode_rgb, open_image
-from lightbox.images.limits import TimeLimitedBytes, undecodable
+from lightbox.images.limits import TimeLimitedBytes, Undecodable
 from lightbox.images.preparation import Size
 from lightbox.images.resize import for_pillow
 from support.corpus_images import JPEG, PICTURE, oriented, saved
@@ -120,19 +120,19 @@ def test_pillows_own_limit_is_never_lowered() -> None:
 )  # fmt: skip
 def test_whatever_pillow_raises_is_the_callers_fault(error: Exception) -> None:
     sentence = r"^The GIF image cannot be decoded: .+\.$"
-    with pytest.raises(ImageUndecodable, match=sentence) as raised, undecodable("GIF image"):
+    with pytest.raises(ImageUndecodable, match=sentence) as raised, Undecodable("GIF image"):
         raise error
     assert raised.value.__cause__ is error
 
 
 @pytest.mark.parametrize("error", [MemoryError(), Image.DecompressionBombError("x")])
 def test_lack_of_memory_is_too_large(error: Exception) -> None:
-    with pytest.raises(TooLarge, match=r"than (are accepted|is available)"), undecodable("GIF image"):
+    with pytest.raises(TooLarge, match=r"than (are accepted|is available)"), Undecodable("GIF image"):
         raise error
 
 
 def test_messages_quote_little_of_the_file() -> None:
-    with pytest.raises(ImageUndecodable) as raised, undecodable("PNG image"):
+    with pytest.raises(ImageUndecodable) as raised, Undecodable("PNG image"):
         raise SyntaxError(f"chunk {'A' * 5000}\n forged line")
     assert len(raised.value.message) < 250
     assert "\n" not in raised.value.message

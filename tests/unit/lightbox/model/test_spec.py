@@ -10,7 +10,7 @@ import pytest
 from lightbox.base.errors import BadRequest, InputMismatch
 from lightbox.model.image_options import image_problems
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Array, ImageInput, SignatureSpec, TensorSpec, image_input
+from lightbox.model.spec import Array, ImageInput, SignatureSpec, TensorSpec
 from support.parameters import each
 
 Shape = tuple[int | None, ...] | None
@@ -44,7 +44,7 @@ def signature(**inputs: tuple[str, Shape]) -> SignatureSpec:
     ],
 )
 def test_how_an_image_reaches_a_model(dtype: str, shape: Shape, expected: ImageInput | None) -> None:
-    assert image_input(signature(x=(dtype, shape))) == expected
+    assert signature(x=(dtype, shape)).image == expected
 
 
 PIXELS = ImageInput("x", False, True, "float32", 224, 200)
@@ -112,16 +112,16 @@ def test_what_they_can_follow_is_no_problem(wanted: ImageInput, options: dict[st
     ],
 )
 def test_a_layout_says_what_an_open_shape_does_not(shape: Shape, layout: str | None, taken: ImageInput | None) -> None:
-    assert image_input(signature(x=("float32", shape)).with_layout(layout)) == taken
+    assert signature(x=("float32", shape)).with_layout(layout).image == taken
 
 
 @pytest.mark.parametrize("dtype", ["int8", "bool"])
 def test_what_cannot_hold_a_pixel_takes_no_image(dtype: str) -> None:
-    assert image_input(signature(x=(dtype, (None, 2, 2, 3)))) is None
+    assert signature(x=(dtype, (None, 2, 2, 3))).image is None
 
 
 def test_two_inputs_take_no_image() -> None:
-    assert image_input(signature(x=("string", (None,)), y=("string", (None,)))) is None
+    assert signature(x=("string", (None,)), y=("string", (None,))).image is None
 
 
 GOOD = signature(a=("float32", (None, 2)), s=("string", (None,)))

@@ -27,7 +27,7 @@ from lightbox.features.open_inference.tensors import (
 )
 from lightbox.images.decode import is_image
 from lightbox.model.casting import numpy_dtype
-from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
+from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 from lightbox.model_runtime.wire.rest.base64_value import decode_base64
 from lightbox.model_runtime.wire.rest.number_lists import parsing_bytes
 from lightbox.model_runtime.wire.status import StatusError
@@ -260,7 +260,7 @@ def raw_request(body: bytes, signature: SignatureSpec) -> InferRequest:
             f"{', '.join(map(str, signature.inputs.values()))}"
         )
     ((name, spec),) = signature.inputs.items()
-    if spec.is_string or (image_input(signature) and is_image(body)):
+    if spec.is_string or (signature.image and is_image(body)):
         rank = len(spec.shape) if spec.is_string and spec.shape is not None else 1
         return InferRequest({name: ByteStrings([body], (1,) * rank)}, binary_default=True)
     return InferRequest({name: _raw_numbers(spec, body)}, binary_default=True)
