@@ -20,6 +20,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from typing_extensions import override
+
 from lightbox.base.errors import BadRequest, DeadlineExceeded, TooLarge, Unavailable
 from lightbox.base.machine.memory import find_trim
 
@@ -328,22 +330,24 @@ class Requests:
             self.total += by
             self._on_change(self.total, len(self._in_progress))
 
-    @contextmanager
-    def progress(self, request_id: str, context: RequestContext) -> Iterator[None]:
+    def progress(self, request_id: str, context: RequestContext) -> AbstractContextManager[None]:
         """Count a request as in progress inside the block; several requests may have the same id."""
-        key = f"{request_id} {id(context)}"
+        return _Progress(self, request_id, context)
+
+    def begin(self, key: str, context: RequestContext) -> None:
+        """Count a request as in progress."""
         with self._lock:
             self._in_progress[key] = context
             self._on_change(self.total, len(self._in_progress))
-        try:
-            yield
-        finally:
-            with self._lock:
-                del self._in_progress[key]
-                self._on_change(self.total, len(self._in_progress))
-                if key in self._overdue:
-                    self._overdue.discard(key)
-                    log.warning("request %s: ended %.0f s after its arrival", request_id, _age(context))
+
+    def end(self, key: str) -> None:
+        """Count a request as in progress no more."""
+        with self._lock:
+            context = self._in_progress.pop(key)
+            self._on_change(self.total, len(self._in_progress))
+            if key in self._overdue:
+                self._overdue.discard(key)
+                log.warning("request %s: ended %.0f s after its arrival", key.split(maxsplit=1)[0], _age(context))
 
     def is_alone(self) -> bool:
         """Return whether at most one request is in progress."""
@@ -366,6 +370,23 @@ class Requests:
 
     def _is_late(self, context: RequestContext) -> bool:
         return _age(context) > self._answered_after
+
+
+class _Progress(AbstractContextManager[None]):
+    """See ``Requests.progress``."""
+
+    def __init__(self, requests: Requests, request_id: str, context: RequestContext) -> None:
+        self._requests = requests
+        self._key = f"{request_id} {id(context)}"
+        self._context = context
+
+    @override
+    def __enter__(self) -> None:
+        self._requests.begin(self._key, self._context)
+
+    @override
+    def __exit__(self, *_: object) -> None:
+        self._requests.end(self._key)
 
 
 def _age(context: RequestContext) -> float:
@@ -450,17 +471,9 @@ class MemoryBudget:
         """Bytes that all shares hold now."""
         return self._held
 
-    @contextmanager
-    def share(self, model: str | None = None) -> Iterator[Share]:
-        """Yield a share for one request, of a model if there are others; release it at the end."""
-        share = Share(self, model)
-        try:
-            yield share
-        finally:
-            share.image_memory.close()
-            share.hold(0)
-            if share.most >= _LARGE:
-                _trim()
+    def share(self, model: str | None = None) -> Share:
+        """Return a share for one request, of a model if there are others; as a block, it is released at the end."""
+        return Share(self, model)
 
     def change(self, by: int, own: int = 0, model: str | None = None) -> bool:
         """Reserve or release bytes of a request that holds ``own``; return whether they were available."""
@@ -492,6 +505,17 @@ class Share:
         self.most = 0
         self.weight = 0
         self.image_memory = ExitStack()
+
+    def __enter__(self) -> Share:
+        """Begin the request."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Release the memory."""
+        self.image_memory.close()
+        self.hold(0)
+        if self.most >= _LARGE:
+            _trim()
 
     def weigh(self, size: int) -> None:
         """Raise the request's weight to at least ``size`` bytes."""

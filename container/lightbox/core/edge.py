@@ -40,7 +40,7 @@ from lightbox.base.request_context import (
     is_batch,
     key_of,
 )
-from lightbox.base.telemetry.logs import UNMATCHED, FinishedRequest, Observer, of_request
+from lightbox.base.telemetry.logs import UNMATCHED, FinishedRequest, Observer, OfRequest
 from lightbox.core.shares import Shares
 
 log = logging.getLogger("lightbox")
@@ -175,7 +175,7 @@ class Edge:
             if turn is None or not begun or _hung_up(environ):
                 return exchange.refuse(refusal or self._not_begun(begun, exchange.context.waited))
             exchange.context.turn = turn
-            with self.requests.progress(exchange.request_id, exchange.context), of_request(exchange.request_id):
+            with self.requests.progress(exchange.request_id, exchange.context), OfRequest(exchange.request_id):
                 return exchange.run(self._app)
         finally:
             if turn is not None:

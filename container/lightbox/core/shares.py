@@ -158,6 +158,11 @@ class Shares:
         with self._lock:
             if turn.cancelled:
                 return False
+            if self._free and not self._queued and self._may_go(turn):
+                self._go(turn)
+                return True
+            turn.woken = threading.Lock()
+            turn.woken.acquire()
             queue.add(turn)
             self._queued[id(queue)] = queue
             self._grant()
@@ -223,36 +228,39 @@ class Shares:
             for queue in sorted(self._queued.values(), key=lambda queue: (queue.turns, queue.first)):
                 if not queue.waiting:
                     del self._queued[id(queue)]
-                elif self._may_go(queue):
-                    self._go(queue)
+                elif self._may_go(turn := queue.waiting[0]):
+                    queue.remove(turn)
+                    self._go(turn)
+                    turn.woken.release()
                     break
             else:
                 return
 
-    def _may_go(self, queue: _Queue) -> bool:
+    def _may_go(self, turn: _Turn) -> bool:
+        queue = turn.queue
         if self._several and queue.turns >= self._free:
             return False
-        turn = queue.waiting[0]
         if turn.began is not None:
             return True
         if turn.places is not None and turn.places.concurrency is not None:
             return turn.places.begin()
         return queue.running < self._at_once and (turn.places is None or turn.places.begin())
 
-    def _go(self, queue: _Queue) -> None:
-        turn = queue.waiting[0]
-        queue.remove(turn)
+    def _go(self, turn: _Turn) -> None:
+        queue = turn.queue
         self._free -= 1
         queue.turns += 1
         if turn.began is None:
             queue.running += 1
             turn.began = time.monotonic()
         turn.has = True
-        turn.woken.release()
 
 
 class _Turn(Turn):
     """A request's turn, or its wait for one."""
+
+    woken: threading.Lock
+    """Free when a request that waits has its turn."""
 
     def __init__(self, shares: Shares, queue: _Queue, of_key: ModelPlaces | None, batch: bool) -> None:
         self.queue = queue
@@ -263,8 +271,6 @@ class _Turn(Turn):
         self.began: float | None = None
         self.has = False
         self.cancelled = False
-        self.woken = threading.Lock()
-        self.woken.acquire()
         self._shares = shares
 
     @override

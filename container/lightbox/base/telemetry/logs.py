@@ -11,8 +11,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -186,17 +186,22 @@ def current_request() -> str:
     return _request.get()
 
 
-@contextmanager
-def of_request(request_id: str) -> Iterator[None]:
-    """Let what this thread, and copies of its context, log and print in the block have the id of a request."""
-    token = _request.set(request_id)
-    try:
-        yield
-    finally:
+class OfRequest:
+    """Lets what this thread, and copies of its context, log and print in the block have the id of a request."""
+
+    def __init__(self, request_id: str) -> None:
+        self._id = request_id
+
+    def __enter__(self) -> None:
+        """Begin the request."""
+        self._token = _request.set(self._id)
+
+    def __exit__(self, *_: object) -> None:
+        """Write what the request has printed without an end of line."""
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, _Printed):
                 stream.end()
-        _request.reset(token)
+        _request.reset(self._token)
 
 
 class _Printed:

@@ -21,7 +21,7 @@ from lightbox.base.request_context import (
     is_batch,
     key_of,
 )
-from lightbox.base.telemetry.logs import FinishedRequest, Observer, of_request
+from lightbox.base.telemetry.logs import FinishedRequest, Observer, OfRequest
 from lightbox.core.edge import Work, as_lightbox_error
 from lightbox.core.pauses import Pauses
 from lightbox.core.shares import REFUSAL_SECONDS, Shares
@@ -154,7 +154,7 @@ class WorkerPool:
         context = self._make_context(caller.allowed_seconds, caller.header, caller.waited)
         context.turn = turn
         context.note_caller(caller.header)
-        with self.requests.progress(caller.request_id, context), of_request(caller.request_id):
+        with self.requests.progress(caller.request_id, context), OfRequest(caller.request_id):
             outcome = _done(work, data, caller, context)
             context.finish()
             code = outcome.error.code if outcome.error else None

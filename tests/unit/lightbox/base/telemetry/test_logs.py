@@ -142,10 +142,10 @@ def test_records_of_the_logging_module_are_one_json_object() -> None:
 
 PRINTS = """
 import contextvars, logging, sys, threading
-from lightbox.base.telemetry.logs import log_like_others, of_request
+from lightbox.base.telemetry.logs import log_like_others, OfRequest
 log_like_others("info", {as_json}, 1)
 def work(name):
-    with of_request(name):
+    with OfRequest(name):
         print("printed", name)
         print("no end", end="")
         print("half of it, ", end="", file=sys.stderr)
