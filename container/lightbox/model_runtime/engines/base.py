@@ -47,6 +47,8 @@ _NODE = re.compile(r"(name:?|node) ?'[^']*'", re.IGNORECASE)
 
 def rows_apart(signature: meta_graph_pb2.SignatureDef, feeds: Mapping[str, Array]) -> str | None:
     """Return how inputs differ in their number of rows, though the file has one name for it; None if they do not."""
+    if len(feeds) < 2:
+        return None
     known: dict[str, tuple[str, int]] = {}
     for name, info in sorted(signature.inputs.items()):
         dims = info.tensor_shape.dim

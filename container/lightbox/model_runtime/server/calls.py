@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import NamedTuple
+
+from typing_extensions import override
 
 from lightbox.model_runtime.engines.base import Array, Runner
 from lightbox.model_runtime.server import classify, predict
@@ -51,18 +53,14 @@ class Calls:
         self.metrics = metrics
         self._check_method_names = check_method_names
 
-    @contextmanager
-    def counted(self, model: str, api: str, entrypoint: str) -> Iterator[None]:
-        """Count a call with its outcome and time."""
-        start, status = time.perf_counter(), Code.OK
-        try:
-            yield
-        except StatusError as error:
-            status = error.code
-            raise
-        finally:
-            known = model if self.core.manager.states(model) else OTHER
-            self.metrics.request(known, api, entrypoint, status.name, time.perf_counter() - start)
+    def counted(self, model: str, api: str, entrypoint: str) -> AbstractContextManager[None]:
+        """Count the call in the block with its outcome and time."""
+        return _Counted(self, model, api, entrypoint)
+
+    def count(self, model: str, api: str, entrypoint: str, status: str, seconds: float) -> None:
+        """Count a call."""
+        known = model if self.core.manager.knows(model) else OTHER
+        self.metrics.request(known, api, entrypoint, status, seconds)
 
     def _check(self, signature: SignatureDef, kind: Kind | None = None) -> None:
         """Refuse a signature of another kind, if the flag is set; Predict (None) takes any."""
@@ -81,12 +79,15 @@ class Calls:
         self, request: predict_pb2.PredictRequest, options: bytes, contents: Mapping[str, memoryview]
     ) -> PredictResult:
         """Answer a PredictRequest; ``contents`` are the inputs' contents that the request omits."""
-        with self.core.acquire(request.model_spec) as (servable, session):
+        servable, session = self.core.enter(request.model_spec)
+        try:
             name = request.model_spec.signature_name or DEFAULT_SIGNATURE
             signature = predict.find_signature(session, name)
             self._check(signature)
             with self.metrics.running(servable.name, "Predict"):
                 outputs = predict.predict(session, signature, request, options, contents)
+        finally:
+            servable.leave()
         return PredictResult(outputs, model_spec(servable, name))
 
     def predict_body(
@@ -149,6 +150,21 @@ class Calls:
             for name, signature in session.signatures.items():
                 found.signature_def[name].CopyFrom(signature)
             return found, model_spec(servable)
+
+
+class _Counted(AbstractContextManager[None]):
+    """See ``Calls.counted``."""
+
+    def __init__(self, calls: Calls, *labels: str) -> None:
+        self._calls = calls
+        self._labels = labels
+        self._start = time.perf_counter()
+
+    @override
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        status = error.code if isinstance(error, StatusError) else Code.OK
+        model, api, entrypoint = self._labels
+        self._calls.count(model, api, entrypoint, status.name, time.perf_counter() - self._start)
 
 
 def _input_types(session: Runner, name: str) -> dict[str, int]:

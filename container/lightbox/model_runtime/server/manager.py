@@ -56,7 +56,7 @@ class Manager:
         self._loading = 0
         self._unloads = ThreadPoolExecutor(max(1, policy.unload_threads), "unload")
         self._stopping = False
-        # Not ``changed``: every ending call notifies it.
+        # Not ``changed``: every move notifies it.
         self._awake = threading.Event()
         threading.Thread(target=self._run, name="manager", daemon=True).start()
 
@@ -76,6 +76,7 @@ class Manager:
                 self._want(servables, name, version, path)
             if any(map(_is_due, servables.values())):
                 self._awake.set()
+                self.changed.notify_all()  # a load that waits for its next attempt may be given up
 
     def _want(self, servables: dict[int, Servable], name: str, version: int, path: str) -> None:
         current = servables.get(version)
@@ -239,6 +240,10 @@ class Manager:
         """Return every version that model ``name`` ever had, newest number first."""
         with self.changed:
             return [servable for _, servable in sorted(self._models.get(name, {}).items(), reverse=True)]
+
+    def knows(self, name: str) -> bool:
+        """Return whether model ``name`` ever had a version."""
+        return bool(self._models.get(name))
 
     def wait_until_settled(self, names: list[str], timeout: float | None = None) -> bool:
         """Wait until every aspired version of each model is available or has failed; see ``first_only``."""

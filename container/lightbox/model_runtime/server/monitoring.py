@@ -5,8 +5,11 @@ from __future__ import annotations
 import bisect
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+
+from typing_extensions import override
 
 MAX_LABEL_SETS = 1000
 OTHER = "other"
@@ -23,10 +26,10 @@ class Metric:
         self._labels = labels
         self._lock = threading.Lock()
 
-    def _key(self, values: tuple[str, ...], known: dict[tuple[str, ...], object]) -> tuple[str, ...]:
-        if values in known or len(known) < MAX_LABEL_SETS:
-            return values
-        return (OTHER,) * len(values)
+    @staticmethod
+    def _key(values: tuple[str, ...], known: Mapping[tuple[str, ...], object]) -> tuple[str, ...]:
+        """Return the label values under which others than the ``known`` ones count."""
+        return values if len(known) < MAX_LABEL_SETS else (OTHER,) * len(values)
 
     def _text(self, values: Sequence[str]) -> str:
         return ",".join(f'{name}="{_escaped(value)}"' for name, value in zip(self._labels, values, strict=True))
@@ -47,13 +50,12 @@ class Counter(Metric):
 
     def __init__(self, name: str, *labels: str) -> None:
         super().__init__(name, labels)
-        self._values: dict[tuple[str, ...], int] = {}
+        self._values: defaultdict[tuple[str, ...], int] = defaultdict(int)
 
     def add(self, amount: int, *values: str) -> None:
         """Add to the counter with these label values."""
         with self._lock:
-            key = self._key(values, self._values)  # type: ignore[arg-type]
-            self._values[key] = self._values.get(key, 0) + amount
+            self._values[values if values in self._values else self._key(values, self._values)] += amount
 
     def lines(self) -> Iterator[str]:
         """Yield one line for each set of label values."""
@@ -70,16 +72,15 @@ class Histogram(Metric):
         super().__init__(name, labels)
         first, factor, count = buckets
         self._limits = [first * factor**power for power in range(count)]
-        self._counts: dict[tuple[str, ...], list[int]] = {}
-        self._sums: dict[tuple[str, ...], float] = {}
+        self._counts = defaultdict[tuple[str, ...], list[int]](lambda: [0] * (count + 1))
+        self._sums: defaultdict[tuple[str, ...], float] = defaultdict(float)
 
     def observe(self, value: float, *values: str) -> None:
         """Count one value under these label values."""
         with self._lock:
-            key = self._key(values, self._counts)  # type: ignore[arg-type]
-            counts = self._counts.setdefault(key, [0] * (len(self._limits) + 1))
-            counts[bisect.bisect_right(self._limits, value)] += 1
-            self._sums[key] = self._sums.get(key, 0.0) + value
+            key = values if values in self._counts else self._key(values, self._counts)
+            self._counts[key][bisect.bisect_right(self._limits, value)] += 1
+            self._sums[key] += value
 
     def lines(self) -> Iterator[str]:
         """Yield buckets, sum and count for each set of label values."""
@@ -124,12 +125,13 @@ class Metrics:
             lines += [f"# TYPE {metric.name} {metric.kind}", *metric.lines()]
         return ("\n".join(lines) + "\n").encode("utf-8", "replace")
 
-    @contextmanager
-    def running(self, model: str, api: str) -> Iterator[None]:
-        """Measure a call's time in the TensorFlow runtime."""
-        start = time.perf_counter()
-        yield
-        spent = (time.perf_counter() - start) * _MICROSECONDS
+    def running(self, model: str, api: str) -> AbstractContextManager[None]:
+        """Measure the time of the call in the block in the TensorFlow runtime, unless it fails."""
+        return _Running(self, model, api)
+
+    def ran(self, model: str, api: str, seconds: float) -> None:
+        """Count one call in the TensorFlow runtime."""
+        spent = seconds * _MICROSECONDS
         self.runtime_latency.observe(spent, model, api, "TF1")
         self.graph_runs.add(1)
         self.graph_run_time.add(int(spent))
@@ -148,3 +150,18 @@ class Metrics:
     def queued(self, seconds: float) -> None:
         """Count a call's time in the batching queue."""
         self.queuing_latency.observe(seconds * _MICROSECONDS, "")
+
+
+class _Running(AbstractContextManager[None]):
+    """See ``Metrics.running``."""
+
+    def __init__(self, metrics: Metrics, model: str, api: str) -> None:
+        self._metrics = metrics
+        self._model = model
+        self._api = api
+        self._start = time.perf_counter()
+
+    @override
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._metrics.ran(self._model, self._api, time.perf_counter() - self._start)

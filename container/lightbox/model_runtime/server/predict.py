@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -39,9 +39,11 @@ def names(keys: Iterable[str]) -> str:
     return ",".join(sorted(keys))
 
 
-def _check_size(signature: SignatureDef, given: Iterable[str]) -> None:
+def _check_size(signature: SignatureDef, given: Collection[str]) -> None:
+    if len(given) == len(signature.inputs):
+        return
     sent, expected = set(given), set(signature.inputs)
-    if len(sent) > len(expected) or (len(sent) < len(expected) and not signature.defaults):
+    if len(sent) > len(expected) or not signature.defaults:
         raise invalid(
             f"input size does not match signature: {len(sent)}!={len(expected)} "
             f"len({{{names(sent)}}}) != len({{{names(expected)}}}). "
@@ -58,7 +60,7 @@ def decode_inputs(
     """
     _check_size(signature, request.inputs)
     feeds = {}
-    for alias, info in signature.inputs.items():
+    for alias in signature.inputs:  # its ``items`` is a loop in Python
         if alias in request.inputs:
             proto = request.inputs[alias]
         elif alias in signature.defaults:
@@ -66,7 +68,7 @@ def decode_inputs(
         else:
             raise _missing(signature, request, alias)
         try:
-            feeds[info.name] = tensor_proto.decode(proto, contents.get(alias))
+            feeds[signature.inputs[alias].name] = tensor_proto.decode(proto, contents.get(alias))
         except tensor_proto.MalformedTensor:
             raise invalid(f"tensor parsing error: {alias}") from None
     return feeds
@@ -83,7 +85,7 @@ def _missing(signature: SignatureDef, request: predict_pb2.PredictRequest, alias
 def choose_outputs(signature: SignatureDef, requested: Sequence[str]) -> dict[str, str]:
     """Return alias to tensor name for the outputs of a filter, or for all when it is empty."""
     if not requested:
-        return {alias: info.name for alias, info in signature.outputs.items()}
+        return {alias: signature.outputs[alias].name for alias in signature.outputs}
     chosen: dict[str, str] = {}
     for alias in requested:
         if alias not in signature.outputs:

@@ -70,7 +70,7 @@ class Servable:
         """Stop counting a call."""
         with self._changed:
             self._calls -= 1
-            if not self._calls:
+            if not self._calls and self.state is not State.AVAILABLE:  # then ``drain`` may wait
                 self._changed.notify_all()
 
     def drain(self) -> None:

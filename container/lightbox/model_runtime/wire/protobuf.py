@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import Any
@@ -17,30 +18,35 @@ _AT_ONCE = 1 << 12
 def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
     """Decode a number; return it and the position after it. Raises ValueError for a truncated or too long one."""
     value = shift = 0
-    while shift < 70:
-        if position >= len(data):
-            raise ValueError("protobuf message ends inside a number")
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
+    try:
+        while shift < 70:
+            byte = data[position]
+            position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value, position
+            shift += 7
+    except IndexError:
+        raise ValueError("protobuf message ends inside a number") from None
     raise ValueError("protobuf number is longer than 10 bytes")
 
 
-def read_fields(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:
+def read_fields(data: memoryview, most: float = math.inf) -> Iterator[tuple[int, int, memoryview]]:
     """Yield (field number, wire type, value bytes) of one message; the values are views of ``data``.
 
-    A varint's value is its encoded bytes. Raises ValueError for a truncated or malformed message, and the error of
-    ``check_deadline``.
+    A varint's value is its encoded bytes. Raises ValueError for a truncated or malformed message, and for one of more
+    than ``most`` fields; and the error of ``check_deadline``.
     """
-    position = count = 0
-    while position < len(data):
+    position, count, end = 0, 0, len(data)
+    while position < end:
         count += 1
         if count % _AT_ONCE == 0:
             check_deadline()
-        tag, position = read_varint(data, position)
+        tag = data[position]
+        if tag < 0x80:
+            position += 1
+        else:
+            tag, position = read_varint(data, position)
         number, wire_type = tag >> 3, tag & 7
         if wire_type == LENGTH_DELIMITED:
             size, position = read_varint(data, position)
@@ -50,8 +56,10 @@ def read_fields(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:
             size = 4 if wire_type == FIXED32 else 8
         else:
             raise ValueError(f"protobuf field {number} has the unknown wire type {wire_type}")
-        if number == 0 or tag >> 32 or position + size > len(data):  # parsers keep 32 bits of a longer tag, or none
+        if number == 0 or tag >> 32 or position + size > end:  # parsers keep 32 bits of a longer tag, or none
             raise ValueError(f"protobuf message ends inside field {number}")
+        if count > most:
+            raise ValueError(f"protobuf message has more than {most} fields")
         yield number, wire_type, data[position : position + size]
         position += size
 

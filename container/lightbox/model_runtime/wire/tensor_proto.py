@@ -32,8 +32,8 @@ class MalformedTensor(ValueError):
 
 
 def _shape(proto: tensor_pb2.TensorProto) -> tuple[int, ...]:
-    shape = tuple(dim.size for dim in proto.tensor_shape.dim)
-    if len(shape) > MAX_DIMENSIONS or any(size < 0 for size in shape) or math.prod(shape) >= 1 << 63:
+    shape = tuple([dim.size for dim in proto.tensor_shape.dim])
+    if len(shape) > MAX_DIMENSIONS or min(shape, default=0) < 0 or math.prod(shape) >= 1 << 63:
         raise MalformedTensor(f"shape {shape}")
     return shape
 

@@ -174,7 +174,7 @@ class Compiled:
 
     def takes(self, feeds: Mapping[str, Array], fetches: Sequence[str]) -> bool:
         """Return whether the signature has exactly these inputs, and has these outputs."""
-        return feeds.keys() == self._feeds.keys() and all(name in self._fetches for name in fetches)
+        return feeds.keys() == self._feeds.keys() and self._fetches.keys() >= set(fetches)
 
     def misfit(self, feeds: Mapping[str, Array]) -> str | None:
         """Return how the inputs differ from the signature's declaration, None if they do not."""
