@@ -88,7 +88,10 @@ def choose_request_id(header: Header) -> str:
 
 def key_of(header: Header) -> Key | None:
     """Return the caller's key as nginx describes it, None without a limit."""
-    name, at_once = header(CALLER_HEADER) or "", header(AT_ONCE_HEADER) or ""
+    name = header(CALLER_HEADER)
+    if not name:
+        return None
+    at_once = header(AT_ONCE_HEADER) or ""
     return (name, int(at_once)) if _KEY.fullmatch(name) and _AT_ONCE.fullmatch(at_once) else None
 
 

@@ -159,36 +159,31 @@ class Edge:
         waited, came = seconds_since_received(environ), time.perf_counter()
         left = self._deadline_seconds - waited
         self.requests.enter()
+        header, is_own = header_of(environ), _is_own(environ)
         turn: Turn | None = None
         refusal: LightboxError | None = None
         try:
             try:
-                header = header_of(environ)
-                model = None if _is_own(environ) else self._model_of(environ) if self._model_of else ""
+                model = None if is_own else self._model_of(environ) if self._model_of else ""
                 turn = self._shares.enter(model, left, key_of(header), is_batch(header))
             except LightboxError as error:
                 refusal = error
                 if isinstance(error, QueueFull | RateLimited):
                     self._shares.pause(left)
             begun = turn is not None and left > 0 and turn.begin(left)
-            exchange = self._exchange(environ, start_response, waited + time.perf_counter() - came)
+            context = self._make_context(self._deadline_seconds, header, waited + time.perf_counter() - came)
+            context.note_caller(header)
+            observers, request_id = () if is_own else self._observers, choose_request_id(header)
+            exchange = environ[EXCHANGE] = Exchange(environ, start_response, context, request_id, observers)
             if turn is None or not begun or _hung_up(environ):
-                return exchange.refuse(refusal or self._not_begun(begun, exchange.context.waited))
-            exchange.context.turn = turn
-            with self.requests.progress(exchange.request_id, exchange.context), OfRequest(exchange.request_id):
+                return exchange.refuse(refusal or self._not_begun(begun, context.waited))
+            context.turn = turn
+            with self.requests.progress(request_id, context), OfRequest(request_id):
                 return exchange.run(self._app)
         finally:
             if turn is not None:
                 turn.end()
             self.requests.leave()
-
-    def _exchange(self, environ: dict[str, Any], start_response: Callable[..., Any], waited: float) -> Exchange:
-        header = header_of(environ)
-        observers = () if _is_own(environ) else self._observers
-        context = self._make_context(self._deadline_seconds, header, waited)
-        context.note_caller(header)
-        exchange = environ[EXCHANGE] = Exchange(environ, start_response, context, choose_request_id(header), observers)
-        return exchange
 
     @staticmethod
     def _not_begun(begun: bool, waited: float) -> LightboxError:

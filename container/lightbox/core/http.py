@@ -21,7 +21,7 @@ from lightbox.base.request_context import MemoryBudget, RequestContext
 from lightbox.codecs.base import Response
 from lightbox.codecs.media_type import decoded_body
 from lightbox.core.attributes import CUSTOM_ATTRIBUTES, meant
-from lightbox.core.edge import EXCHANGE, Exchange, drain_body, header_of
+from lightbox.core.edge import EXCHANGE, Exchange, drain_body
 
 
 def enter() -> None:
@@ -51,19 +51,24 @@ def received_body(environ: dict[str, Any], memory: MemoryBudget, max_mb: int) ->
     """
     context: RequestContext = environ[EXCHANGE].context
     with memory.share(context.turn.model) as context.memory:
-        declared = get_content_length(environ)
-        length = declared or 0
-        context.memory.weigh(length)
-        try:
-            context.memory.hold(2 * length)
-        except LightboxError:
-            drain_body(environ)
-            raise
-        with context.stage("receive"):
-            body = _whole_body(environ, declared, max_mb << 20)
-            if encoding := header_of(environ)("Content-Encoding"):
-                body = decoded_body(body, encoding, max_mb, context)
-        yield body
+        yield read_body(environ, context, max_mb)
+
+
+def read_body(environ: dict[str, Any], context: RequestContext, max_mb: int) -> bytes:
+    """Return the body within the memory of the context, which the caller releases; see ``received_body``."""
+    declared = get_content_length(environ)
+    length = declared or 0
+    context.memory.weigh(length)
+    try:
+        context.memory.hold(2 * length)
+    except LightboxError:
+        drain_body(environ)
+        raise
+    with context.stage("receive"):
+        body = _whole_body(environ, declared, max_mb << 20)
+        if encoding := environ.get("HTTP_CONTENT_ENCODING"):
+            body = decoded_body(body, encoding, max_mb, context)
+    return body
 
 
 def _whole_body(environ: dict[str, Any], length: int | None, most: int) -> bytes:

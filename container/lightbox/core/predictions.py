@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NoReturn
 
 from werkzeug.exceptions import HTTPException
@@ -16,7 +16,7 @@ from lightbox.codecs.base import Response
 from lightbox.codecs.media_type import parse_content_type
 from lightbox.core.attributes import CUSTOM_ATTRIBUTES, OUTPUTS, TARGET_MODEL, CustomAttributes
 from lightbox.core.edge import EXCHANGE, WsgiApp, header_of
-from lightbox.core.http import check_query, received_body
+from lightbox.core.http import check_query, read_body
 from lightbox.core.request import Body, Call, Middleware
 from lightbox.core.services import Services
 from lightbox.model.spec import Method
@@ -34,9 +34,8 @@ class Predictions:
         own = [around for around in services.around if around.protocol]
         self._protocols = {name: around.protocol for around in own for name in around.media_types}
         """The protocols of middleware that answers by itself and parses the custom attributes, by media type."""
-        self._respond = self._run
-        for around in reversed(services.around):
-            self._respond = partial(_through_middleware, around, self._respond)
+        self._around = services.around
+        self._way = lru_cache(maxsize=64)(self._find_way)
 
     def answer(
         self, environ: dict[str, Any], model: str | None = None, loads: bool = False, accept: str | None = None
@@ -48,27 +47,36 @@ class Predictions:
         header, context = header_of(environ), environ[EXCHANGE].context
         target = header(TARGET_MODEL) if model is None else None
         held = self._pipeline.catalogue.target(target, context, loads) if target else nullcontext(model)
-        with held as wanted, received_body(environ, self._pipeline.memory, self._max_body_mb) as body:
+        with held as wanted, self._pipeline.memory.share(context.turn.model) as context.memory:
+            body = read_body(environ, context, self._max_body_mb)
             if model is None:  # a path that names the model leaves a query nothing to choose
                 check_query(environ)
-            return self._respond(self._call(body, header, wanted, accept), header, context)
+            return self._answer(body, header, wanted, accept, context)
 
-    def _call(self, body: bytes, header: Header, model: str | None, accept: str | None) -> Call[Response]:
-        """Return the call of a request. Raises BadRequest."""
+    def _find_way(self, content_type: str) -> tuple[str, _RespondTo]:
+        """Return the protocol of bodies of a type, "" for none, and what answers: the middleware around the pipeline.
+
+        Raises as ``parse_content_type``.
+        """
+        protocol = next((self._protocols[name] for name in self._protocols if _is_of_type(content_type, name)), "")
+        respond: _RespondTo = self._run
+        for around in reversed(self._around):
+            if not around.media_types or any(_is_of_type(content_type, name) for name in around.media_types):
+                respond = partial(_through_middleware, around, respond)
+        return protocol, respond
+
+    def _answer(
+        self, body: bytes, header: Header, model: str | None, accept: str | None, context: RequestContext
+    ) -> Response:
+        """Answer a body. Raises BadRequest."""
         for name, why in self._refused_headers.items():
             if header(name) is not None:
                 raise BadRequest(f"{name}: {why}")
         content_type = header("Content-Type") or ""
-        protocol = next((self._protocols[name] for name in self._protocols if _is_of_type(content_type, name)), "")
+        protocol, respond = self._way(content_type)
         accept = (header("Accept") or "") if accept is None else accept
         content = Body(self._pipeline.codecs, body, content_type, accept, protocol=protocol)
-        text = header(CUSTOM_ATTRIBUTES)
-        if text is None:
-            return Call(content, model)
-        attributes = CustomAttributes.read(text)
-        if content.protocol:
-            return Call(content, model, attributes=attributes)
-        return _call_of(content, model, attributes)
+        return respond(_call_of(content, model, header(CUSTOM_ATTRIBUTES)), header, context)
 
     def _run(self, call: Call[Response], header: Header, context: RequestContext) -> Response:
         content = call.content
@@ -101,8 +109,13 @@ def without_flask(
     return answer
 
 
-def _call_of(content: Body, model: str | None, attributes: CustomAttributes) -> Call[Response]:
-    """Return the call that the custom attributes describe; ``model`` takes precedence over theirs."""
+def _call_of(content: Body, model: str | None, text: str | None) -> Call[Response]:
+    """Return the call that the custom attributes describe; ``model`` has precedence. Raises BadRequest."""
+    if text is None:
+        return Call(content, model)
+    attributes = CustomAttributes.read(text)
+    if content.protocol:
+        return Call(content, model, attributes=attributes)
     content = replace(content, method=attributes.method, crop=attributes.crop)
     version, outputs = attributes.version, attributes.outputs
     if outputs and content.method is not Method.PREDICT:
@@ -114,10 +127,7 @@ def _call_of(content: Body, model: str | None, attributes: CustomAttributes) -> 
 def _through_middleware(
     around: Middleware, respond: _RespondTo, call: Call[Response], header: Header, context: RequestContext
 ) -> Response:
-    content_type = header("Content-Type") or ""
-    if not around.media_types or any(_is_of_type(content_type, name) for name in around.media_types):
-        return around(call, header, context, lambda call, context: respond(call, header, context))
-    return respond(call, header, context)
+    return around(call, header, context, lambda call, context: respond(call, header, context))
 
 
 def _is_of_type(content_type: str, media_type: str) -> bool:

@@ -26,7 +26,7 @@ _CHECKED = ((67, 45), (16, 33))
 _SUBSAMPLINGS = ("4:4:4", "4:2:2", "4:2:0")
 
 _SEGMENT, _FRAME = struct.Struct(">HH"), struct.Struct(">HBHHB")
-_BASELINE, _EXTENDED = 0xFFC0, 0xFFC1
+_BASELINE, _EXTENDED, _SCAN = 0xFFC0, 0xFFC1, 0xFFDA
 _START = b"\xff\xd8\xff"
 _SCAN_OF_THREE = b"\xff\xda\0\x0c\x03"
 """The head of a scan of all three components: libjpeg reads no further one."""
@@ -55,15 +55,15 @@ def read_head(body: bytes) -> Head | None:
     """Return the header of a JPEG of three components and one scan; None for other files, and unusual ones."""
     if not body.startswith(_START):
         return None
-    at, size, exif, xmp = 2, None, b"", b""
+    at, end, size, exif, xmp = 2, len(body), None, b"", b""
     for _ in range(_MOST_SEGMENTS):
-        if body.startswith(_SCAN_OF_THREE, at):
-            return None if size is None else Head(size, orientation_in(exif, xmp) if exif or xmp else UPRIGHT)
-        if at + _SEGMENT.size > len(body):
+        if at + _SEGMENT.size > end:
             return None
         marker, length = _SEGMENT.unpack_from(body, at)
+        if marker == _SCAN and body.startswith(_SCAN_OF_THREE, at):
+            return None if size is None else Head(size, orientation_in(exif, xmp) if exif or xmp else UPRIGHT)
         start, at = at + 4, at + 2 + length
-        if marker in (_BASELINE, _EXTENDED) and size is None and at <= len(body):
+        if marker in (_BASELINE, _EXTENDED) and size is None and at <= end:
             of_segment, bits, height, width, components = _FRAME.unpack_from(body, start - 2)
             if (of_segment, bits, components) != _FRAME_OF_THREE or not (width and height):
                 return None

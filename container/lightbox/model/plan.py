@@ -5,6 +5,7 @@ The supervisor makes it once and writes it into the run directory, where workers
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -48,11 +49,11 @@ class AnsweringServers:
     """Knows which of the model servers may be called: all but those that the supervisor marks as not answering."""
 
     def __init__(self, servers: Sequence[ModelServerAddress] = ()) -> None:
-        self._marks = [server.silent_mark for server in servers]
+        self._marks = [str(server.silent_mark) for server in servers]
 
     def servers(self) -> list[int]:
         """Return the numbers of the servers that may be called; raise ModelServerUnreachable if none of them may."""
-        found = [number for number, mark in enumerate(self._marks) if not mark.exists()]
+        found = [number for number, mark in enumerate(self._marks) if not os.access(mark, os.F_OK)]
         if self._marks and not found:
             raise ModelServerUnreachable("no model server answers; try again")
         return found

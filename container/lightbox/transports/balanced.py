@@ -64,6 +64,8 @@ class BalancedTransport(Transport):
     def _order(self) -> list[int]:
         """Return the servers in turn, unreachable ones last."""
         servers = self._answering.servers()
+        if len(servers) == 1:
+            return servers
         first = next(self._turn) % len(servers)
         now = time.monotonic()
         return sorted(servers[first:] + servers[:first], key=lambda server: self._away_until[server] > now)

@@ -43,6 +43,8 @@ _LEAST_SECONDS = 0.001
 class _Connection(NamedTuple):
     socket: socket.socket
     memory: mmap.mmap
+    poller: select.poll
+    """Tells whether the server has closed the connection while it is idle."""
 
     def close(self) -> None:
         self.socket.close()
@@ -98,7 +100,7 @@ class LocalTransport(GrpcTransport):
                 connection = self._idle.pop()
             except IndexError:  # another thread was faster
                 break
-            if len(connection.memory) >= room and not _has_ended(connection.socket):
+            if len(connection.memory) >= room and not connection.poller.poll(0):
                 return connection
             connection.close()
         return self._connect(seconds, max(_LEAST_SHARED, 1 << (room - 1).bit_length()))
@@ -109,7 +111,9 @@ class LocalTransport(GrpcTransport):
         try:
             connection.connect(self._path)
             if receive(connection, len(GREETING)) == GREETING:
-                return _Connection(connection, share(connection, room))
+                poller = select.poll()
+                poller.register(connection, select.POLLIN | select.POLLRDHUP)
+                return _Connection(connection, share(connection, room), poller)
         except TimeoutError:
             connection.close()
             raise
@@ -117,13 +121,6 @@ class LocalTransport(GrpcTransport):
             pass
         connection.close()
         return None
-
-
-def _has_ended(connection: socket.socket) -> bool:
-    """Return whether the server has closed an idle connection."""
-    poller = select.poll()
-    poller.register(connection, select.POLLIN | select.POLLRDHUP)
-    return bool(poller.poll(0))
 
 
 def _sent(connection: _Connection, request: Pieces, size: int, spec: SignatureSpec, context: RequestContext) -> bool:
@@ -152,8 +149,9 @@ def _sent(connection: _Connection, request: Pieces, size: int, spec: SignatureSp
 
 def _write(memory: mmap.mmap, position: int, pieces: Sequence[bytes | memoryview]) -> None:
     for piece in pieces:
-        memory[position : position + len(piece)] = piece
-        position += len(piece)
+        end = position + len(piece)
+        memory[position:end] = piece
+        position = end
 
 
 def _receive(connection: _Connection, spec: SignatureSpec, context: RequestContext) -> tuple[int, bytearray]:

@@ -263,7 +263,7 @@ def test_every_route_gives_every_error_in_one_form(
             raise raised
 
         app.view_functions = dict.fromkeys(known, fail)
-        monkeypatch.setattr(Predictions, "_call", fail)
+        monkeypatch.setattr(Predictions, "_answer", fail)
         mine = f"mine-{number}"
         caplog.clear()
         answer = app.test_client().open(path, method=verb, headers={"X-Amzn-RequestId": mine})
