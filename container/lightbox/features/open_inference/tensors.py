@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -46,7 +47,12 @@ def numeric_spec(name: str, datatype: str) -> TensorSpec:
 
 def datatype_of(array: Array) -> str:
     """Return an output's datatype, or numpy's name if the protocol has none."""
-    return BYTES if array.dtype.kind in "OSU" else PROTOCOL_NAMES.get(array.dtype.name, array.dtype.name.upper())
+    return _datatype(array.dtype)
+
+
+@lru_cache(maxsize=64)
+def _datatype(dtype: np.dtype[np.generic]) -> str:
+    return BYTES if dtype.kind in "OSU" else PROTOCOL_NAMES.get(dtype.name, dtype.name.upper())
 
 
 def described(spec: TensorSpec) -> dict[str, Any]:
