@@ -106,9 +106,9 @@ def is_batch(header: Header) -> bool:
 class _Stage:
     """See ``RequestContext.stage``. A class, as a generator takes three times as long and a request has a dozen."""
 
-    __slots__ = ("_entered", "_inside", "_name", "_open", "_stages", "_thread")
+    __slots__ = ("_entered", "_inside", "_name", "_open", "_outer", "_stages", "_thread")
 
-    def __init__(self, name: str, stages: dict[str, float], opened: list[_Stage]) -> None:
+    def __init__(self, name: str, stages: dict[str, float], opened: list[_Stage | None]) -> None:
         self._name = name
         self._stages = stages
         self._open = opened
@@ -116,20 +116,23 @@ class _Stage:
         self._inside = 0.0
 
     def __enter__(self) -> None:
-        if self._open and self._open[-1]._thread != self._thread:
+        self._outer = self._open[0]
+        if self._outer is not None and self._outer._thread != self._thread:
             self._thread = 0  # the time counts for the other thread
             return
-        self._open.append(self)
+        self._open[0] = self
         self._entered = time.perf_counter()
 
     def __exit__(self, *_: object) -> None:
         if not self._thread:
             return
-        spent = time.perf_counter() - self._entered
-        self._open.pop()
-        self._stages[self._name] = self._stages.get(self._name, 0.0) + spent - self._inside
-        if self._open:
-            self._open[-1]._inside += spent
+        spent, outer = time.perf_counter() - self._entered, self._outer
+        self._open[0] = outer
+        if self._name not in self._stages:
+            self._stages[self._name] = 0.0
+        self._stages[self._name] += spent - self._inside
+        if outer is not None:
+            outer._inside += spent
 
 
 class Turn:
@@ -189,7 +192,8 @@ class RequestContext:
         self.image_memory = ExitStack()
         """The memory of images while they are decoded and resized."""
         # Both are shared with copies.
-        self._open: list[_Stage] = []
+        self._open: list[_Stage | None] = [None]
+        """The innermost open stage."""
         self._finished: dict[str, float] = {}
 
     def stage(self, name: str) -> AbstractContextManager[None]:
