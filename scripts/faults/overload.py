@@ -20,6 +20,7 @@ from statistics import mean, median
 from benchmark import photos
 from benchmark.clients import Load, Sample, client_process
 from benchmark.clients.http import HttpClient
+from benchmark.models import link
 from benchmark.resources import Sizes, cpu_seconds, noting_memory
 from benchmark.servers import Address, Stack
 from faults.fixed import speak
@@ -61,7 +62,9 @@ def overload(models: Path, folder: Path, seconds: float, peak_seconds: float, de
     closed = Load(MANY_REQUESTS, clients=TAKEN_A_CORE, most_seconds=peak_seconds)
     server_core, own_core = sorted(os.sched_getaffinity(0))[:2]
     os.sched_setaffinity(0, {own_core})
-    stack = Stack("overload", models, settings, within=("taskset", "--cpu-list", str(server_core)))
+    link(folder / "overload_model" / MODEL, models / MODEL)
+    within = ("taskset", "--cpu-list", str(server_core))
+    stack = Stack("overload", folder / "overload_model", settings, within=within)
     with closing(stack.start(folder)) as server, client_process(client, server.address) as caller:
         caller(Load(40, clients=4))
         rest = caller(Load(REST_REQUESTS))
@@ -77,15 +80,20 @@ def overload(models: Path, folder: Path, seconds: float, peak_seconds: float, de
             loaded = {name: _with_cpu(server.pid, caller, load) for name, load in loads.items()}
         recovery = _recovery(caller, rest)
         after = caller(closed)
-        with _slow_clients(server.address):
-            slow = caller(Load(REST_REQUESTS))
         # The refusals by the model server's own limit.
         busy = server.server.log.count("the model server is busy")
+    # Beside it a model whose answers are large, for clients that read slowly.
+    stack = Stack("slow clients", models, settings, within=within)
+    with closing(stack.start(folder)) as server, client_process(client, server.address) as caller:
+        caller(Load(40, clients=4))
+        alone = caller(Load(REST_REQUESTS))
+        with _slow_clients(server.address):
+            slow = caller(Load(REST_REQUESTS))
     peak, peak_p99 = mean((before.rate, after.rate)), percentile(before.latencies + after.latencies, 99)
     bounds = []
     for name, (sample, cpu) in loaded.items():
         least = LEAST_GOODPUT if sample is next(iter(loaded.values()))[0] else LEAST_GOODPUT_FAR_BEYOND
-        share, slower = sample.rate / peak, percentile(sample.latencies, 99) / peak_p99
+        share, slower = sample.responses / sample.answering / peak, percentile(sample.latencies, 99) / peak_p99
         cost = _refusal_cost(sample, cpu, before, at_peak)
         unexpected = sample.errors - len(sample.refused)
         bounds += [
@@ -100,7 +108,7 @@ def overload(models: Path, folder: Path, seconds: float, peak_seconds: float, de
             (f"{name}: errors that are no 503", str(unexpected), "0", not unexpected),
         ]
     growth = _growth(memory)
-    slowdown = inf if slow.errors else percentile(slow.latencies, 50) / median(rest.latencies)
+    slowdown = inf if slow.errors else percentile(slow.latencies, 50) / median(alone.latencies)
     bounds += [
         ("the model server's own limit shown", str(busy), "0", not busy),
         ("memory, last quarter / first", f"{growth:.3f}", f"at most {MOST_GROWTH}", growth <= MOST_GROWTH),
@@ -117,6 +125,7 @@ def overload(models: Path, folder: Path, seconds: float, peak_seconds: float, de
         "the peak": before,
         **{name: sample for name, (sample, _) in loaded.items()},
         "the peak afterwards": after,
+        "one client, several models": alone,
         "one client beside slow ones": slow,
     }
     table = padded_table(("", "found", "wanted", "kept"), [(*row[:3], "yes" if row[3] else "NO") for row in bounds])
@@ -184,7 +193,17 @@ def _phase_table(phases: Mapping[str, Sample]) -> list[str]:
         p50, p99 = percentiles(sample.latencies, (50, 99))
         refused = _ms(percentile(sample.refused, 99)) if sample.refused else ""
         part = sample.cpu_seconds / sample.seconds
-        rows.append((name, f"{sample.rate:.1f}", _ms(p50), _ms(p99), str(len(sample.refused)), refused, f"{part:.1%}"))
+        rows.append(
+            (
+                name,
+                f"{sample.responses / sample.answering:.1f}",
+                _ms(p50),
+                _ms(p99),
+                str(len(sample.refused)),
+                refused,
+                f"{part:.1%}",
+            )
+        )
     header = ("phase", "answers/s", "p50", "p99", "503", "p99 of a 503", "the client's core is used")
     return padded_table(header, rows)
 

@@ -22,6 +22,9 @@ from lightbox.nginx.refusals import FULL
 
 _TIMES_IN_PROGRESS = 4
 """Minimum number of bodies of 0.1 to 1 MB in progress for each request of the sidecar."""
+_REFUSALS_A_SECOND, _REFUSAL_SECONDS = 100, 2
+"""The most that nginx sends for each core, 2 % of its time, and how long one waits for its turn at most. Further ones
+are sent at once."""
 TEMPLATE = Path(__file__).with_name("nginx.conf")
 REQUEST_ID = "$lightbox_request_id"
 """nginx's variable with a request's id, as in nginx.conf."""
@@ -60,6 +63,8 @@ def render(
         "MAX_BODY_BYTES": str(settings.max_body_mb << 20),
         "UNASKED": '""' if any(part.asks_always for part in parts) else "1",
         "GENERATION": str(generation),
+        "REFUSALS": str(_REFUSALS_A_SECOND * available_cores()),
+        "WAITING_REFUSALS": str(_REFUSAL_SECONDS * _REFUSALS_A_SECOND * available_cores()),
         "MIDDLING_BODIES": str(max(_TIMES_IN_PROGRESS * settings.most_requests, room >> 21)),
         "GZIP_TYPES": " ".join(COMPRESSIBLE_TYPES),
         "MAX_REQUESTS": str(settings.most_requests),

@@ -42,12 +42,14 @@ class Load:
 class Sample:
     """The result of one run of a load. Times are in seconds.
 
-    ``refused`` holds the latency of each 503 response; these also count as errors. Bytes are body bytes.
+    ``refused`` holds the latency of each 503 response; these also count as errors. Bytes are body bytes. ``answering``
+    is the time until the last response, as refusals may come later.
     """
 
     latencies: list[float] = field(default_factory=list)
     refused: list[float] = field(default_factory=list)
     seconds: float = 0.0
+    answering: float = 0.0
     responses: int = 0
     errors: int = 0
     first_error: str = ""
@@ -105,6 +107,7 @@ def client_process(client: Client, address: Address) -> Iterator[Callable[[Load]
 async def drive(call: Call, load: Load) -> Sample:
     """Make the calls of a load and measure them."""
     sample, cpu, began = Sample(), time.process_time(), time.perf_counter()
+    sample.answering = began
     if load.rate:
         await _open_loop(call, load, load.rate, sample)
     else:
@@ -119,6 +122,7 @@ async def drive(call: Call, load: Load) -> Sample:
 
         await asyncio.gather(*(one_client() for _ in range(load.clients)))
     sample.seconds = time.perf_counter() - began
+    sample.answering -= began
     sample.cpu_seconds = time.process_time() - cpu
     return sample
 
@@ -147,4 +151,5 @@ async def _timed(call: Call, sample: Sample, started: float) -> None:
         sample.fail(str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}")
         return
     sample.responses += 1
-    sample.latencies.append(time.perf_counter() - started)
+    sample.answering = time.perf_counter()
+    sample.latencies.append(sample.answering - started)
