@@ -110,7 +110,10 @@ def shares(samples: Path, folder: Path, pairs: int, seconds: float, only: str) -
     keys = folder / "keys_of_shares"
     keys.write_text("".join(f"{key} sha256:{hashlib.sha256(key.encode()).hexdigest()} {KEYS[key]}\n" for key in KEYS))
     for beside in (beside for beside in BESIDE if re.search(only, beside.name)):
-        settings = [("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "digits")]
+        settings = [
+            ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "digits"),
+            ("LIGHTBOX_LINKED_FOLDERS", str(samples.absolute())),
+        ]
         if beside.key != "any":
             settings.append(("LIGHTBOX_API_KEYS", str(keys)))
         within = ("taskset", "--cpu-list", str(server_core))
