@@ -152,6 +152,9 @@ BENCH_VENVS = $(if $(AGAINST),,$(VENV)-bench/.ready $(if $(findstring --full,$(B
 bench: $(READY_DEV) $(BENCH_VENVS) nginx native  ## Measure all in fifteen minutes and print the tables of docs/benchmarks; BENCH=--quick two minutes, BENCH="--full load" one scenario; AGAINST=FOLDER compares with another checkout
 	@PYTHONPATH=scripts:container $(PY) -m $(if $(AGAINST),benchmark.against "$(AGAINST)",benchmark $(BENCH))
 
+costs: $(READY_DEV) nginx native  ## Measure the CPU time of an image by stage, and images/s a core, and write docs/what-it-costs.md: six minutes
+	@PYTHONPATH=scripts:container $(PY) -m benchmark.costs
+
 loadgen: $(VENV)-bench/.ready  ## Install MLPerf's LoadGen, which scripts/loadgen.py runs against an endpoint
 
 FAULTS ?= run
@@ -205,4 +208,4 @@ lock:  ## Write requirements/*.lock from requirements/*.in, and that of Node's p
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-clients $(VENV)-docs $(VENV)-quantize $(VENV)-perf $(VENV)-protos $(VENV)-ray $(VENV)-vision $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help can-serve can-test setup nginx native browser models serve test test-all coverage lint quick bench loadgen perf-analyzer vision-clients docs faults fuzz arm64 image release pin-images manifests reference protos lock clean
+.PHONY: help can-serve can-test setup nginx native browser models serve test test-all coverage lint quick bench costs loadgen perf-analyzer vision-clients docs faults fuzz arm64 image release pin-images manifests reference protos lock clean

@@ -39,7 +39,7 @@ def _cpuinfo(field: str) -> str:
 
 
 def _instructions() -> str:
-    """Return the widest instruction set that engines use; INT8 and the resize use VNNI."""
+    """Return the widest instruction set that engines use: AMX for bf16 and INT8, VNNI for INT8 and the resize."""
     flags = _cpuinfo("flags").split()
-    names = {"avx512_vnni": "AVX-512 with VNNI", "avx512f": "AVX-512", "avx2": "AVX2"}
+    names = {"amx_bf16": "AMX", "avx512_vnni": "AVX-512 with VNNI", "avx512f": "AVX-512", "avx2": "AVX2"}
     return next((name for flag, name in names.items() if flag in flags), platform.machine())

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmark import against, bound, offline, photos
+from benchmark import against, bound, costs, networks, offline, photos
 from benchmark.clients import Load
+from lightbox.tools.model_zoo import efficientnet_lite0
 from support import commands
 from support.environments import environment
 from support.isolation import own_environ
@@ -35,6 +36,21 @@ def test_a_quick_scenario_prints_a_table_of_each_experiment() -> None:
 
 def test_the_bound_answers() -> None:
     assert bound.milliseconds(photos.photo(), 1) > 0
+
+
+def test_costs_have_a_row_for_each_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in own_environ().items():
+        monkeypatch.setenv(name, value)
+    for name in ("net", networks.NOTHING):
+        (tmp_path / name / "1").mkdir(parents=True)
+    efficientnet_lite0.save_onnx("uint8", tmp_path / "net" / "1")
+    networks.nothing(tmp_path / networks.NOTHING / "1")
+    found = costs.figures(tmp_path, rounds=1)
+    assert [(one.model, one.way) for one in found] == [("net", way) for way in costs.ways()]
+    for one in found:
+        assert 0 < one.rate < 2 * one.peak, "nothing computes faster than the peak, but for a slow moment of it"
+        assert 0 < one.core.alone < one.core.loaded < one.request
+        assert min(one.stages[name] for name in costs.STAGES) > 0
 
 
 def test_a_checkout_compares_with_itself(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
