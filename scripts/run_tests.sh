@@ -4,7 +4,6 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 python=.venv/bin/python
 red=""
-unset PYTHONDONTWRITEBYTECODE # else each process of each run compiles all tests again
 
 stage() { # NAME WHAT COMMAND...
   local name=$1 what=$2 began=$SECONDS
