@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from itertools import repeat
+from dataclasses import replace
+from itertools import pairwise, repeat
 from math import inf
 from pathlib import Path
 from statistics import mean, median
@@ -55,7 +56,7 @@ def overload(models: Path, folder: Path, seconds: float, peak_seconds: float, de
     """Measure the peak, offer more, measure the recovery; return the report and whether all bounds were met.
 
     ``deadline`` is a request's timeout in seconds. The peak, with as many clients as Lightbox takes at once, is
-    measured before and after: a machine's speed drifts in minutes.
+    measured before and after each load: a machine's speed drifts in minutes.
     """
     settings = (("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", MODEL), ("LIGHTBOX_REQUEST_TIMEOUT_SECONDS", f"{deadline:g}"))
     client = HttpClient(photos.photo(640, 480), "image/jpeg")  # decoding it and the model take most of the time
@@ -77,9 +78,13 @@ def overload(models: Path, folder: Path, seconds: float, peak_seconds: float, de
                 for times in TIMES_PEAK
             }
             loads[f"{IMPATIENT} that repeat at once"] = Load(MANY_REQUESTS, IMPATIENT, most_seconds=seconds)
-            loaded = {name: _with_cpu(server.pid, caller, load) for name, load in loads.items()}
-        recovery = _recovery(caller, rest)
-        after = caller(closed)
+            loaded: dict[str, tuple[Sample, dict[str, float]]] = {}
+            peaks = [before]
+            for name, load in loads.items():
+                loaded[name] = _with_cpu(server.pid, caller, load)
+                peaks.append(caller(closed))
+            caller(replace(load, most_seconds=peak_seconds))
+            recovery = _recovery(caller, rest)
         # The refusals by the model server's own limit.
         busy = server.server.log.count("the model server is busy")
     # Beside it a model whose answers are large, for clients that read slowly.
@@ -89,9 +94,9 @@ def overload(models: Path, folder: Path, seconds: float, peak_seconds: float, de
         alone = caller(Load(REST_REQUESTS))
         with _slow_clients(server.address):
             slow = caller(Load(REST_REQUESTS))
-    peak, peak_p99 = mean((before.rate, after.rate)), percentile(before.latencies + after.latencies, 99)
     bounds = []
-    for name, (sample, cpu) in loaded.items():
+    for (name, (sample, cpu)), around in zip(loaded.items(), pairwise(peaks), strict=True):
+        peak, peak_p99 = mean(one.rate for one in around), mean(percentile(one.latencies, 99) for one in around)
         least = LEAST_GOODPUT if sample is next(iter(loaded.values()))[0] else LEAST_GOODPUT_FAR_BEYOND
         share, slower = sample.responses / sample.answering / peak, percentile(sample.latencies, 99) / peak_p99
         cost = _refusal_cost(sample, cpu, before, at_peak)
@@ -124,7 +129,7 @@ def overload(models: Path, folder: Path, seconds: float, peak_seconds: float, de
         "one client": rest,
         "the peak": before,
         **{name: sample for name, (sample, _) in loaded.items()},
-        "the peak afterwards": after,
+        "the peak afterwards": peaks[-1],
         "one client, several models": alone,
         "one client beside slow ones": slow,
     }
