@@ -328,7 +328,7 @@ def test_killed_at_random_it_goes_on(sample_models: Path, tmp_path: Path) -> Non
     source = write_folder(
         tmp_path / "photos", {f"{number:04}.png": png(np.full((8, 8, 3), number % 256)) for number in range(240)}
     )
-    to, by = f"{tmp_path}/{name}", ("--model", str(sample_models / "digits"), "--part-rows", "20")
+    to, by = f"{tmp_path}/{name}", ("--model", str(sample_models / "digits"), "--part-rows", "6")
     parts = tmp_path / f"{name}.parts"
     kills = 0
     while True:
