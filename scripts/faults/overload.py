@@ -46,6 +46,7 @@ MOST_P99 = 2.0
 """How many times the p99 at the peak that of the answers may be which come under overload."""
 MOST_REFUSAL_COST = 0.05
 """Processor time of a refusal, as a share of an answer's."""
+REFUSING = ("nginx", "supervisor")
 MOST_GROWTH = 1.05
 """Of all processes' memory together, from the first quarter of an overload to the last."""
 MOST_SLOWDOWN = 2.0
@@ -110,6 +111,7 @@ def overload(models: Path, folder: Path, seconds: float, peak_seconds: float, de
                 f"at most {MOST_REFUSAL_COST:.0%}",
                 cost <= MOST_REFUSAL_COST,
             ),
+            (f"{name}: p99", _ms(p99 := percentile(sample.latencies, 99)), f"at most {deadline:g} s", p99 <= deadline),
             (f"{name}: errors that are no 503", str(unexpected), "0", not unexpected),
         ]
     growth = _growth(memory)
@@ -147,11 +149,11 @@ def _with_cpu(pid: int, caller: Callable[[Load], Sample], load: Load) -> tuple[S
 
 
 def _refusal_cost(sample: Sample, cpu: Mapping[str, float], peak: Sample, at_peak: Mapping[str, float]) -> float:
-    """Return the CPU time of a refusal divided by that of an answer at the peak; nginx makes all refusals."""
+    """Return the CPU time of a refusal, in nginx and the supervisor, divided by that of an answer at the peak."""
     if not sample.refused:
         return 0.0
-    for_answers = sample.responses * at_peak["nginx"] / peak.responses
-    of_a_refusal = (cpu["nginx"] - for_answers) / len(sample.refused)
+    for_answers = sample.responses * sum(at_peak[role] for role in REFUSING) / peak.responses
+    of_a_refusal = (sum(cpu[role] for role in REFUSING) - for_answers) / len(sample.refused)
     return of_a_refusal / (sum(at_peak.values()) / peak.responses)
 
 

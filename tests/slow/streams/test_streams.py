@@ -23,8 +23,8 @@ OPTIONS: dict[str, Any] = {"compression": None, "ping_interval": None}
 OPTIONS |= {"open_timeout": PATIENCE, "close_timeout": PATIENCE}
 
 
-AT_ONCE = 10
-"""Handshakes at once: of more, those that a busy machine sends last would come after nginx's 5 s for headers."""
+AT_ONCE, HEADER_SECONDS = 10, 5
+"""Handshakes at once: of more, those that a busy machine sends last would come after nginx's time for headers."""
 
 
 class Pinged(ClientConnection):
@@ -68,10 +68,11 @@ async def stay_idle(stack: Stack) -> None:
 async def opened(url: str) -> Any:
     """Open a stream; again where this process stood still for longer than nginx waits for a handshake."""
     while True:
+        began = time.monotonic()
         try:
             return await connect(url, create_connection=Pinged, **OPTIONS)
         except InvalidMessage as error:
-            if not isinstance(error.__cause__, EOFError):
+            if not isinstance(error.__cause__, EOFError) or time.monotonic() - began < HEADER_SECONDS:
                 raise
 
 
