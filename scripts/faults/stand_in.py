@@ -1,5 +1,7 @@
 """Stands between Lightbox and a model server, passes bytes on, and spoils the answers while a file says how.
 
+It never mends a connection that has had garbage: callers must leave it.
+
 ``python -m faults.stand_in FILE PROGRAM ...`` starts the program with other ports and sockets than its flags name.
 """
 
@@ -18,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from faults.callers import wait_for
 from faults.fault import Fault, Target
 from faults.stack import MODEL_SERVER, VARIABLE, Settings
 from lightbox.base.machine.local_sockets import connect
@@ -28,6 +31,8 @@ from real_server.program import NAME
 PORTS, SOCKETS = ("--port", "--rest_api_port"), ("--grpc_socket_path",)
 LATE_SECONDS, SECONDS = 40.0, 10.0
 LOOK_SECONDS = 0.05
+LEFT_SECONDS = 60.0
+"""Twice the time of a request, at whose end a connection is left that has had garbage: so long this fault may last."""
 
 
 class Spoiled(StrEnum):
@@ -52,6 +57,7 @@ def faults(file: Path) -> list[Fault]:
 def settings(file: Path, program: Sequence[str]) -> Iterator[Settings]:
     """Yield what has a stack take a program for its model server, with a stand-in before it."""
     file.write_text("")
+    _spoilt(file).mkdir(exist_ok=True)
     with TemporaryDirectory() as folder:
         path = Path(folder) / NAME
         command = shlex.join([sys.executable, "-m", "faults.stand_in", str(file), *program])
@@ -66,6 +72,12 @@ def _spoil(file: Path, how: Spoiled, target: Target) -> None:
         target.stop.wait(LATE_SECONDS if how is Spoiled.LATE else SECONDS)
     finally:
         file.write_text("")
+    wait_for(lambda: not any(_spoilt(file).iterdir()), LEFT_SECONDS, target.stop)
+
+
+def _spoilt(file: Path) -> Path:
+    """Return the folder with a file for each open connection that has had garbage."""
+    return file.with_name(f"{file.name}.connections")
 
 
 async def _pass_on(file: Path, behind: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -77,6 +89,11 @@ async def _pass_on(file: Path, behind: str, reader: asyncio.StreamReader, writer
             _, others = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
             for other in others:
                 other.cancel()
+    _mark(file, writer).unlink(missing_ok=True)
+
+
+def _mark(file: Path, writer: asyncio.StreamWriter) -> Path:
+    return _spoilt(file) / str(id(writer))
 
 
 @contextmanager
@@ -91,7 +108,8 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, file
     with suppress(OSError):
         while data := await reader.read(1 << 16):
             how = file.read_text() if file else ""
-            if how == Spoiled.GARBAGE:
+            if file and how == Spoiled.GARBAGE:
+                _mark(file, writer).touch()
                 data = os.urandom(len(data))
             if how == Spoiled.HALF:
                 writer.write(data[: len(data) // 2])
@@ -104,6 +122,8 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, file
 
 
 async def _serve(file: Path, words: list[str]) -> int:
+    for mark in _spoilt(file).iterdir():  # of an earlier process, which has been replaced
+        mark.unlink()
     command, served = [], []
     for word in words:
         flag, _, value = word.partition("=")

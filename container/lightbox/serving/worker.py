@@ -32,7 +32,7 @@ from lightbox.model.plan import AnsweringServers, ModelServerAddress, PlannedMod
 from lightbox.serving.settings_loading import load_settings
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.base import Transport
-from lightbox.transports.grpc import GrpcTransport, open_channel
+from lightbox.transports.grpc import GrpcTransport, RenewedChannel, open_channel
 from lightbox.transports.local import LocalTransport
 from lightbox.transports.model_management import ModelStates
 from lightbox.transports.rest import RestTransport
@@ -146,7 +146,7 @@ def make_pipeline(
     # Not the transports' own channels: a handler may close them.
     channels = [open_channel(server.grpc_target) for server in plan.model_servers]
     contexts = AwsContexts(plan.model_servers, channels, settings.call_seconds, rest_response)
-    own_channels = [open_channel(server.grpc_target) for server in plan.model_servers]
+    own_channels = [RenewedChannel(server.grpc_target) for server in plan.model_servers]
     is_loading = ModelStates(own_channels, AnsweringServers(plan.model_servers)).is_loading
     call = settings.call_seconds if settings.wait_seconds else math.inf
     options = PipelineOptions(

@@ -1,12 +1,13 @@
 """The gRPC transport: ``PredictionService/Predict`` with numbers as raw bytes.
 
-One channel per process, opened after the fork, as gRPC's threads do not survive one. Messages have no size limit; the
-sidecar has limits of its own.
+Channels are opened after the fork, as gRPC's threads do not survive one. Messages have no size limit; the sidecar has
+limits of its own.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -39,27 +40,79 @@ def open_channel(target: str) -> grpc.Channel:
     return grpc.insecure_channel(target, options=CHANNEL_OPTIONS)
 
 
-class GrpcTransport(Transport):
-    """Calls one model server at ``unix:/path`` or ``host:port`` over gRPC.
+class RenewedChannel:
+    """A channel to ``unix:/path`` or ``host:port`` whose later calls leave a connection on which one met its deadline.
 
-    Later calls leave a channel on which one met its deadline: what has spoiled a connection, as half a frame does,
-    would keep them waiting, too. Calls in progress stay on it.
+    What has spoiled a connection, as half a frame does, would keep them waiting, too. Calls in progress stay on it.
     """
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._leaving = threading.Lock()
+        self.channel = open_channel(target)
+
+    def unary_unary(self, route: str, **serializers: Callable[..., Any]) -> RenewedMethod:
+        """Return the method of a route, as ``grpc.Channel`` does."""
+        return RenewedMethod(self, route, serializers)
+
+    def note(self, channel: grpc.Channel, code: grpc.StatusCode | None) -> None:
+        """Note the status of a call on a channel, if it has one."""
+        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            with self._leaving:
+                if self.channel is channel:
+                    self.channel = open_channel(self._target)
+
+    def close(self) -> None:
+        """Close the channel."""
+        self.channel.close()
+
+
+class RenewedMethod:
+    """A method on a RenewedChannel: ``grpc.UnaryUnaryMultiCallable`` without ``with_call``."""
+
+    def __init__(self, renewed: RenewedChannel, route: str, serializers: dict[str, Callable[..., Any]]) -> None:
+        self._renewed, self._route, self._serializers = renewed, route, serializers
+        self._made = self._make()
+
+    def __call__(self, request: Any, **options: Any) -> Any:
+        """Return the response. Raises RpcError."""
+        channel, method = self._current()
+        try:
+            return method(request, **options)
+        except grpc.RpcError as error:
+            self._renewed.note(channel, error.code())
+            raise
+
+    def future(self, request: Any, **options: Any) -> Any:
+        """Return the future of the response."""
+        channel, method = self._current()
+        pending = method.future(request, **options)
+        pending.add_done_callback(lambda done: self._renewed.note(channel, done.code()))
+        return pending
+
+    def _current(self) -> tuple[grpc.Channel, Any]:
+        made = self._made
+        if made[0] is not self._renewed.channel:
+            made = self._made = self._make()
+        return made
+
+    def _make(self) -> tuple[grpc.Channel, Any]:
+        channel = self._renewed.channel
+        return channel, channel.unary_unary(self._route, **self._serializers)
+
+
+class GrpcTransport(Transport):
+    """Calls one model server at ``unix:/path`` or ``host:port`` over gRPC."""
 
     name = "grpc"
 
     def __init__(self, target: str, reconnect_seconds: float = RECONNECT_SECONDS) -> None:
-        self._target = target
         self._reconnect_seconds = reconnect_seconds
-        self._opening = threading.Lock()
-        self._open()
-
-    def _open(self) -> None:
-        self.channel = open_channel(self._target)
+        self._channel = RenewedChannel(target)
         self._methods = {
             # Raw bytes: predict_messages serializes and parses the messages.
-            _PREDICT: self.channel.unary_unary(_SERVICE + _PREDICT),
-            _METADATA: self.channel.unary_unary(
+            _PREDICT: self._channel.unary_unary(_SERVICE + _PREDICT),
+            _METADATA: self._channel.unary_unary(
                 _SERVICE + _METADATA,
                 request_serializer=get_model_metadata_pb2.GetModelMetadataRequest.SerializeToString,
                 response_deserializer=get_model_metadata_pb2.GetModelMetadataResponse.FromString,
@@ -107,17 +160,14 @@ class GrpcTransport(Transport):
         return response
 
     def _call(self, name: str, request: Any, model: str, version: int | None, context: RequestContext) -> Any:
+        method = self._methods[name]
+
         def attempt() -> Any | None:
-            methods = self._methods
             try:
-                return methods[name](request, timeout=context.time_left(), metadata=outgoing_metadata(context))
+                return method(request, timeout=context.time_left(), metadata=outgoing_metadata(context))
             except grpc.RpcError as error:
                 if is_unsent(error):
                     return None
-                if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-                    with self._opening:
-                        if self._methods is methods:
-                            self._open()
                 raise from_server(error.code().name, error.details() or "", model, version) from error
 
         if (response := context.poll(attempt, RECONNECT_PAUSE, self._reconnect_seconds)) is None:
@@ -126,7 +176,7 @@ class GrpcTransport(Transport):
 
     def close(self) -> None:
         """Close the channel."""
-        self.channel.close()
+        self._channel.close()
 
 
 def outgoing_metadata(context: RequestContext) -> tuple[tuple[str, str], ...] | None:

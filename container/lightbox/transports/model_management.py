@@ -16,6 +16,7 @@ from lightbox.base.request_context import RequestContext
 from lightbox.model.plan import AnsweringServers
 from lightbox.model_runtime.wire.messages import model_management_pb2
 from lightbox.transports import pending_reload
+from lightbox.transports.grpc import RenewedChannel
 from lightbox.transports.model_status import (
     STATE_SECONDS,
     ServerState,
@@ -28,7 +29,7 @@ from lightbox.transports.model_status import (
 class ModelStates:
     """The states of models in the model servers, over a channel to each. Safe to use from several threads."""
 
-    def __init__(self, channels: Sequence[grpc.Channel], answering: AnsweringServers) -> None:
+    def __init__(self, channels: Sequence[RenewedChannel], answering: AnsweringServers) -> None:
         self._answering = answering
         self._statuses = [status_method(channel) for channel in channels]
 
@@ -53,7 +54,7 @@ class ModelStates:
 class ModelManagement(ModelStates):
     """Changes the models of all model servers too."""
 
-    def __init__(self, channels: Sequence[grpc.Channel], run_dir: Path, answering: AnsweringServers) -> None:
+    def __init__(self, channels: Sequence[RenewedChannel], run_dir: Path, answering: AnsweringServers) -> None:
         super().__init__(channels, answering)
         self._run_dir = run_dir
         self._reloads = [

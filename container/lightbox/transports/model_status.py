@@ -12,6 +12,7 @@ _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 50),
     ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),  # else a new channel may have the connection of an old one
 )
 _BUSY = ("DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED")
 STATE_SECONDS = 5.0
@@ -134,10 +135,16 @@ class ModelStatus:
         if self._method is None:
             self._channel = grpc.aio.insecure_channel(self._target, options=_OPTIONS)
             self._method = status_method(self._channel)
+        channel, method = self._channel, self._method  # a channel is closed with its last reference
         try:
-            found: Mapping[int, VersionStatus] = await self._method(model)
+            found: Mapping[int, VersionStatus] = await method(model)
         except grpc.aio.AioRpcError as error:
             return versions_after_error(error)
+        except asyncio.CancelledError:
+            # The caller has waited long enough. What may have spoiled the connection would keep the next call waiting.
+            if self._channel is channel:
+                self._channel, self._method = None, None
+            raise
         return found
 
     async def versions_in_time(self, model: str) -> ServerState:

@@ -18,7 +18,7 @@ from lightbox.features.multi_model.state import By, LoadedModel, LoadedModels, b
 from lightbox.model.catalogue import Catalogue, PlannedModel
 from lightbox.model.plan import AnsweringServers, ServingPlan
 from lightbox.supervisor.starting.code_trial import try_code
-from lightbox.transports.grpc import open_channel
+from lightbox.transports.grpc import RenewedChannel
 from lightbox.transports.model_management import ModelManagement
 from lightbox.user_code.paths import find_inference
 from lightbox.user_code.registry import UserCode
@@ -52,7 +52,7 @@ class LoadableModels(Catalogue):
                 try_code(model, run_dir)
 
         state = LoadedModels(run_dir)
-        channels = [open_channel(server.grpc_target) for server in plan.model_servers]
+        channels = [RenewedChannel(server.grpc_target) for server in plan.model_servers]
         management = ModelManagement(channels, run_dir, AnsweringServers(plan.model_servers))
         loader = ModelLoader(settings, max_models, run_dir, state, management, check_code, plan.shared_code_dirs)
         return cls(settings, loader, state)

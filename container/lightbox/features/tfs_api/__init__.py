@@ -67,9 +67,9 @@ class TfsApi(Feature):
     def grpc(self, services: Services) -> GrpcServices:
         from lightbox.features.tfs_api.forwarded_services import HEALTH, METHODS, TfsGrpc
         from lightbox.model.plan import AnsweringServers
-        from lightbox.transports.grpc import open_channel
+        from lightbox.transports.grpc import RenewedChannel
 
-        channels = [open_channel(address.grpc_target) for address in services.plan.model_servers]
+        channels = [RenewedChannel(address.grpc_target) for address in services.plan.model_servers]
         answering = AnsweringServers(services.plan.model_servers)
         tfs = TfsGrpc(services.pipeline, channels, answering, services.settings.deadline_seconds)
         works = {

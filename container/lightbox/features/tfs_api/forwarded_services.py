@@ -32,7 +32,7 @@ from lightbox.model_runtime.wire.messages import (
 from lightbox.model_runtime.wire.predict_request import read_predict_head
 from lightbox.model_runtime.wire.protobuf import LENGTH_DELIMITED, check_count, read_fields
 from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS, from_server
-from lightbox.transports.grpc import is_unsent, outgoing_metadata
+from lightbox.transports.grpc import RenewedChannel, is_unsent, outgoing_metadata
 
 CALLS = ("Predict", "Classify", "Regress")
 METHODS = {
@@ -76,7 +76,11 @@ class TfsGrpc:
     """Sends calls to model servers in turn, each over one of ``channels``, with ``deadline_seconds``."""
 
     def __init__(
-        self, pipeline: Pipeline, channels: Sequence[grpc.Channel], answering: AnsweringServers, deadline_seconds: float
+        self,
+        pipeline: Pipeline,
+        channels: Sequence[RenewedChannel],
+        answering: AnsweringServers,
+        deadline_seconds: float,
     ) -> None:
         self._pipeline = pipeline
         self._answering = answering

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 import grpc
@@ -184,45 +182,3 @@ def test_a_call_that_may_have_run_is_not_sent_again(wire: str) -> None:
     assert calls == ["predict"]
     assert not isinstance(caught.value, ModelServerUnreachable)
     assert caught.value.retry_after >= 1
-
-
-HALF_A_FRAME = b"\x00\x20\x00\x00\x00\x00\x00\x00\x01"
-"""The header of 8 KiB of data of stream 1."""
-
-
-def copy(source: socket.socket, target: socket.socket, spoilt: threading.Event | None) -> None:
-    """Pass bytes on; once ``spoilt`` is set, only half a frame each time."""
-    with suppress(OSError):
-        while data := source.recv(1 << 16):
-            target.sendall(HALF_A_FRAME if spoilt and spoilt.is_set() else data)
-
-
-def pass_on(listener: socket.socket, port: int, spoilt: threading.Event, opened: ExitStack) -> None:
-    """Connect callers with a server; what comes back on the first connection can be spoilt."""
-    with suppress(OSError):  # until the listener is shut
-        for number in count():
-            caller = opened.enter_context(listener.accept()[0])
-            server = opened.enter_context(socket.create_connection(("127.0.0.1", port)))
-            threading.Thread(target=copy, args=(caller, server, None), daemon=True).start()
-            back = (server, caller, None if number else spoilt)
-            threading.Thread(target=copy, args=back, daemon=True).start()
-
-
-def test_a_connection_that_met_a_deadline_keeps_no_later_call_waiting() -> None:
-    port, spoilt = free_port(), threading.Event()
-    with (
-        grpc_server(port, [], die=False),
-        ExitStack() as opened,
-        socket.create_server(("127.0.0.1", 0)) as listener,
-    ):
-        passing = threading.Thread(target=pass_on, args=(listener, port, spoilt, opened))
-        passing.start()
-        sender = GrpcTransport(f"127.0.0.1:{listener.getsockname()[1]}")
-        sender.predict(CALL, RequestContext(PATIENCE))
-        spoilt.set()
-        with pytest.raises(DeadlineExceeded):
-            sender.predict(CALL, RequestContext(1.0))
-        assert sender.predict(CALL, RequestContext(PATIENCE))["y"].tolist() == ANSWER.tolist()
-        sender.close()
-        listener.shutdown(socket.SHUT_RDWR)
-        passing.join()
