@@ -52,6 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=1, help="how often each fault is done, at least (1)")
     parser.add_argument("--seconds", type=float, default=60, help="how long a scenario lasts, at least (60)")
     parser.add_argument("--lasting", type=float, default=1, help="a factor for how long faults last (1)")
+    parser.add_argument("--pauses", type=float, default=1, help="a factor for the callers' pauses (1)")
     parser.add_argument("--patience", type=float, default=1, help="a factor for limits of time, on a busy machine (1)")
     parser.add_argument("--models", type=Path, default=REPOSITORY / "models", help="the sample models (models)")
     parser.add_argument("--folder", type=Path, default=HISTORIES, help="of models, logs and histories (build/faults)")
@@ -99,7 +100,8 @@ def _histories(options: argparse.Namespace, scenarios: Iterable[Scenario]) -> It
         chosen = [fault for fault in scenario.faults if re.search(options.only, fault.name)]
         if (scenario.faults and not chosen) or (scenario.name == QUIET and not options.scenarios):
             continue
-        scenario_now = replace(scenario, faults=chosen, lasting=options.lasting)
+        traffic = replace(scenario.traffic, think_seconds=options.pauses * scenario.traffic.think_seconds)
+        scenario_now = replace(scenario, faults=chosen, traffic=traffic, lasting=options.lasting)
         name = "-".join([scenario.name, *(fault.name for fault in chosen if options.what == "others")])
         name = re.sub(r"\W+", "-", name)
         path = options.folder / f"{time.strftime('%Y-%m-%d-%H%M%S')}-{name}.jsonl"
