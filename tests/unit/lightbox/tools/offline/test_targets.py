@@ -109,7 +109,7 @@ def killed_at(event: int, run: Callable[[], None]) -> bool:
         sys.addaudithook(hook)
         try:
             run()
-            os._exit(0)
+            os.execlp("true", "true")  # not os._exit, in which coverage collects garbage: the threads' locks are lost
         finally:
             os._exit(1)
     status = os.waitpid(child, 0)[1]
