@@ -9,7 +9,9 @@ import signal
 import subprocess
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from lightbox.base.error_texts import shorten
@@ -21,7 +23,9 @@ LINE_LIMIT = 1 << 16
 _LONGEST_PART = 8
 """A logged line is at most this part of what its process may log at once."""
 LAST_OUTPUT_SECONDS = 0.5
-"""Seconds to wait for the rest of an ended process's output; its orphans may keep the pipe open longer."""
+"""Seconds for which the output of an ended process's orphans is forwarded."""
+OWN_OUTPUT_SECONDS = 0.02
+"""Seconds to wait for the rest of an ended process's output: it is in the pipe, which orphans may keep open."""
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -58,6 +62,8 @@ class Child:
         self.record_limit: LineLimit = many_lines(name)
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._process: subprocess.Popen[bytes] | None = None
+        # Of its own: the loop's are few on few cores, and each child would hold one.
+        self._threads = ThreadPoolExecutor(2, name)
         self._groups: set[int] = set()
         self._stopped = self._report_is_due = False
 
@@ -108,12 +114,12 @@ class Child:
             os.close(send)
         self._groups.add(self._process.pid)
         pump = asyncio.create_task(self._pump(receive))
-        code = await asyncio.to_thread(self._process.wait)
+        code = await asyncio.get_running_loop().run_in_executor(self._threads, self._process.wait)
         self.on_end()
         # Workers of a killed master still hold its sockets. They finish their requests and end.
         _signal_group(self._process.pid, self.stop_signal)
-        await asyncio.wait([pump], timeout=LAST_OUTPUT_SECONDS)
-        pump.cancel()
+        await asyncio.wait([pump], timeout=OWN_OUTPUT_SECONDS)
+        asyncio.get_running_loop().call_later(LAST_OUTPUT_SECONDS, pump.cancel)
         return code
 
     def send(self, number: signal.Signals) -> None:
@@ -127,7 +133,8 @@ class Child:
         if self.running and self._process is not None:
             self._process.send_signal(self.stop_signal)
             try:
-                await asyncio.to_thread(self._process.wait, max(patience, 0.0))
+                wait = partial(self._process.wait, max(patience, 0.0))
+                await asyncio.get_running_loop().run_in_executor(self._threads, wait)
             except subprocess.TimeoutExpired:
                 log(f"{self.name} did not stop in time and is killed")
         self.kill()

@@ -55,6 +55,7 @@ from lightbox.user_code.paths import UserCodeError, find_inference
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.1, 5.0
+"""Least seconds between two starts of a child after its first failure, and after many in a row."""
 LOOK_SECONDS = 0.2
 """Seconds between two signals to fronts behind nginx, while nginx stops."""
 RENEWAL_SECONDS = 2.0
@@ -305,7 +306,7 @@ class Supervisor:
         await self._versions.follow()
 
     async def _keep_running(self, child: Child) -> None:
-        """Run a child repeatedly, with growing pauses, until the stop; raise ChildFailed if it cannot run."""
+        """Run a child until the stop, with growing times between starts; raise ChildFailed if it cannot run."""
         if child.name == "gunicorn":
             await self._prepare_code()
             self._code_ready.set()
@@ -329,8 +330,9 @@ class Supervisor:
             ends += 1
             if ends >= MOST_ENDS or self._refused_to_start(child, code):
                 raise ChildFailed(self._failure_text(child, code))
-            log(f"{child.name} ended with {describe_exit(code)} and is started again in {pause:g} s")
-            await asyncio.sleep(pause)
+            left = max(0.0, started + pause - time.monotonic())  # a child that served for a while is replaced at once
+            log(f"{child.name} ended with {describe_exit(code)} and is started again in {left:.1g} s")
+            await asyncio.sleep(left)
             pause = min(pause * 2, LONGEST_BACKOFF)
 
     async def _run(self, child: Child) -> int:

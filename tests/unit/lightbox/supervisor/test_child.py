@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from lightbox.base.telemetry.line_limit import few_lines, record_lines
+from lightbox.supervisor import child as module
 from lightbox.supervisor.child import Child
+from support.patience import PATIENCE
 
 ENDS_BEFORE_ITS_WORKER = """
 (trap "echo late; exit" TERM; touch ready; while :; do sleep 0.05; done) &
@@ -26,6 +28,43 @@ def test_an_end_is_reported_before_orphans_have_finished(tmp_path: Path) -> None
     assert asyncio.run(child.run()) == 3
     child.kill()
     assert printed == [[]]
+
+
+OUTLIVED_BY_ITS_WORKER = """
+(trap "" TERM; until [ -e go ]; do sleep 0.01; done; echo late) &
+exit 3
+"""
+
+
+def test_the_next_start_does_not_wait_for_orphans_whose_output_is_forwarded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LAST_OUTPUT_SECONDS", PATIENCE)
+    child = Child("master", ["sh", "-c", OUTLIVED_BY_ITS_WORKER], dict(os.environ), cwd=tmp_path)
+
+    async def replace() -> None:
+        assert await child.run() == 3  # the orphan waits for this
+        (tmp_path / "go").touch()
+        async with asyncio.timeout(PATIENCE):
+            while list(child.last_lines) != ["late"]:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(replace())
+
+
+def test_many_children_leave_the_loops_threads_to_others() -> None:
+    children = [Child("sleeper", ["sleep", "1000"], dict(os.environ)) for _ in range(40)]
+
+    async def serve() -> None:
+        running = [asyncio.create_task(child.run()) for child in children]
+        async with asyncio.timeout(PATIENCE):
+            assert await Child("short", ["true"], dict(os.environ)).run() == 0
+            assert await asyncio.to_thread(lambda: True)
+            for child in children:
+                await child.stop(PATIENCE)
+            await asyncio.gather(*running)
+
+    asyncio.run(serve())
 
 
 def test_a_flood_of_lines_is_cut_off_and_counted(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,8 +1,13 @@
-"""A stop divides LIGHTBOX_DRAIN_SECONDS among the children; tests/e2e/test_stops.py runs complete stops."""
+"""A stop divides LIGHTBOX_DRAIN_SECONDS among the children, and a restart waits only after a short life.
+
+tests/e2e/test_stops.py runs complete stops.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock, Mock
@@ -39,3 +44,31 @@ def test_a_check_does_not_wait_for_ever_for_an_answer() -> None:
     supervisor._health.problem.return_value = "the model server is starting"
     with pytest.raises(ChildFailed, match=r"^not ready: the model server is starting$"):
         asyncio.run(Supervisor._until_answered(supervisor))
+
+
+@pytest.mark.parametrize(
+    ("lives", "waits"), [([0, 0, 0, 0], [0.1, 0.2, 0.4]), ([0.3, 0.3, 0.3, 0.3], [0, 0, 0.1]), ([40, 0, 0], [0, 0.2])]
+)
+def test_a_child_is_started_again_at_once_if_it_lived_for_longer_than_the_pause(
+    lives: Sequence[float], waits: Sequence[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor, now, waited = Mock(_metrics=None), [0.0], []
+    left = list(lives)
+    supervisor._health.fronts, supervisor._stopping.is_set = {}, lambda: not left
+    supervisor._refused_to_start.return_value = False
+
+    async def run(child: object) -> int:
+        now[0] += left.pop(0)
+        return 1
+
+    async def sleep(seconds: float) -> None:
+        waited.append(round(seconds, 3))
+        now[0] += seconds
+
+    supervisor._run = run
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("lightbox.supervisor.supervisor.asyncio", SimpleNamespace(sleep=sleep))
+    keeping = Supervisor._keep_running(supervisor, Mock())
+    with pytest.raises(StopIteration):  # nothing in it waits for an event loop
+        keeping.send(None)
+    assert waited == list(waits)
