@@ -202,14 +202,15 @@ def test_nginx_or_gunicorn_killed_comes_back(often_killed: Stack, part: str) -> 
 
 
 @pytest.mark.extended
-def test_while_nginx_is_started_again_connections_wait(often_killed: Stack) -> None:
+@pytest.mark.parametrize("part", ["nginx: master", "-m gunicorn"])
+def test_while_nginx_or_gunicorn_is_started_again_requests_wait(often_killed: Stack, part: str) -> None:
     for _ in range(3):
-        (master,) = often_killed.processes("nginx: master")
+        # A worker has the master's command line until it sets its own.
+        master = min(often_killed.processes(part), key=psutil.Process.create_time)
         master.kill()
         assert [often_killed.invoke(red(0)).status_code for _ in range(5)] == [200] * 5, often_killed.log
         for _ in poll():
-            # A worker has the master's command line until it sets its own.
-            if [process.pid == master.pid for process in often_killed.processes("nginx: master")] == [False]:
+            if (again := often_killed.processes(part)) and master not in again and often_killed.ping() == 200:
                 break
 
 

@@ -36,16 +36,16 @@ class ChildSpec:
     """A process that serves callers beside gunicorn: ``python -m lightbox.serving.front MODULE PLAN ARGUMENTS``.
 
     The supervisor keeps it running and stops it before nginx, or after nginx if it is ``behind`` it. It listens at
-    ``address``, ``unix:/path`` or ``host:port``; without it /ping is not 200. ``title`` names it in messages. It gets
-    the signal ``renew`` when nginx replaces its workers, in time to end the connections of the old ones; ``behind``
-    nginx also while nginx stops.
+    those of its arguments that ``listens`` names, ``unix:/path``, and gets ``fd://NUMBER`` in their place; unless it
+    answers at the first one, /ping is not 200. ``title`` names it in messages. It gets the signal ``renew`` when nginx
+    replaces its workers, in time to end the connections of the old ones; ``behind`` nginx also while nginx stops.
     """
 
     name: str
     title: str
     module: str
     arguments: Sequence[str]
-    address: str
+    listens: Sequence[str]
     renew: signal.Signals | None = None
     behind: bool = False
 

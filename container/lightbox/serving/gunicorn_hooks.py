@@ -76,6 +76,7 @@ _held = threading.local()
 
 def on_starting(server: Any) -> None:
     """Import the app, and the features' modules, for all workers; make forks lose no stop, and logs never fail."""
+    server.systemd = True  # the listening socket is another process's: its file stays
     keep_stops_through_forks()
     sys.stdout, sys.stderr = (output.log_to(descriptor, waits=False) for descriptor in (1, 2))
     gc.disable()  # nearly all objects stay: scanning them would take a tenth of the time

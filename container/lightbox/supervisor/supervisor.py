@@ -6,15 +6,16 @@ import asyncio
 import os
 import secrets
 import signal
+import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from lightbox.base.errors import StartError
+from lightbox.base.errors import PortTaken, StartError
 from lightbox.base.machine.gpus import gpu_environ, gpu_names
-from lightbox.base.run_dir import RunDir
+from lightbox.base.machine.local_sockets import INHERITED, bind
 from lightbox.base.telemetry import logs, relay
 from lightbox.base.telemetry.line_limit import few_lines, many_lines, record_lines
 from lightbox.base.telemetry.logs import log
@@ -103,13 +104,14 @@ class Supervisor:
         self._server_kind, program = commands.model_server_program(settings)
         self._engine_cache, self._not_kept = disk_cache.cache_folder(run_dir.path)
         self._code = CodeSetup(plan, start.plan_file, run_dir, environ)
-        gunicorn = commands.gunicorn_command(settings, start.plan_file, sidecar, run_dir, plan.most_requests(settings))
+        self._listeners: list[socket.socket] = []
         self._children = [self._nginx.child] if self._nginx.child else []
         for spec in added.children:
             front = [*commands.PYTHON, "lightbox.serving.front", spec.module, str(start.plan_file), *spec.arguments]
-            self._children.append(self._worker_child(spec.name, front, run_dir))
+            self._children.append(self._worker_child(spec.name, front, spec.listens))
             self._health.watch_front(spec)
-        self._children.append(self._worker_child("gunicorn", gunicorn, run_dir))
+        gunicorn = commands.gunicorn_command(settings, start.plan_file, sidecar, run_dir, plan.most_requests(settings))
+        self._children.append(self._worker_child("gunicorn", gunicorn, [sidecar]))
         self._watches: dict[str, ServerWatch] = {}
         self._gpus = gpu_names(environ)
         said = ModelServerLog(run_dir.path / "models", verbose=settings.gunicorn_loglevel == "debug")
@@ -204,15 +206,25 @@ class Supervisor:
     def _cpu_seconds(self) -> float:
         return sum(process_use({child.name: child.groups for child in self._children})[CPU].values())
 
-    def _worker_child(self, name: str, command: Sequence[str], run_dir: RunDir) -> Child:
+    def _worker_child(self, name: str, command: Sequence[str], listens: Sequence[str]) -> Child:
+        """Return a child that gets, for each address in its command at which it listens, a socket as ``fd://NUMBER``.
+
+        It begins to listen when it can serve. From then on, connections wait while it is started again.
+        """
         log = os.dup(2)  # the relay's: the workers' log lines are complete
+        try:
+            opened = {address: bind(address) for address in listens}
+        except OSError as error:  # of the port, without nginx
+            raise PortTaken(f"{name} cannot listen at {', '.join(listens)}: {error.strerror}") from None
+        self._listeners += opened.values()
+        names = {address: f"{INHERITED}{listener.fileno()}" for address, listener in opened.items()}
         return Child(
             name,
-            command,
+            [names.get(word, word) for word in command],
             worker_environ(self._code.environ) | {logs.DESCRIPTOR_VARIABLE: str(log)},
             # gunicorn puts its working directory on sys.path: use one without modules
-            cwd=run_dir.path,
-            keep_descriptors=(log,),
+            cwd=self._start.run_dir.path,
+            keep_descriptors=(log, *(listener.fileno() for listener in opened.values())),
         )
 
     async def run(self) -> int:
@@ -406,6 +418,8 @@ class Supervisor:
         """Stop in order: the processes that admit requests, the workers, the model servers."""
         self._health.draining = True
         self._nginx.close_listeners()
+        for listener in self._listeners:
+            listener.close()
         log("stopping: accepted requests finish first")
         groups = [[child] for child in self._code.children]
         before = [spec.name for spec in self._added.children if not spec.behind]

@@ -153,14 +153,15 @@ def test_the_front_is_as_light_as_a_worker(stack: Stack, client: Any, input_name
 
 
 @pytest.mark.extended
-def test_a_killed_front_comes_back_and_ping_shows(client: Any, stack: Stack) -> None:
+def test_calls_wait_for_the_successor_of_a_killed_front_and_ping_shows(client: Any, stack: Stack) -> None:
     (plan,) = stack.tmp.glob("lightbox-*/plan.json")
-    with held_file(plan):  # the next worker waits for it
-        stack.lose("lightbox.features.open_inference.grpc.front")
-        assert stack.ping() == 503
+    with connect(stack) as again, ThreadPoolExecutor(1) as pool:
+        with held_file(plan):  # the next worker waits for it
+            stack.lose("lightbox.features.open_inference.grpc.front")
+            assert stack.ping() == 503
+            call = pool.submit(again.is_model_ready, "digits")
+        assert call.result(PATIENCE)
     stack.wait_for_ping(200)
-    with connect(stack) as again:
-        assert again.is_model_ready("digits")
 
 
 @pytest.mark.extended

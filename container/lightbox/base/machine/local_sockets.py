@@ -1,4 +1,7 @@
-"""Sockets at an address: ``unix:/path``, ``host:port``, or ``[::]:port``, which includes IPv4."""
+"""Sockets at an address: ``unix:/path``, ``host:port``, or ``[::]:port``, which includes IPv4.
+
+``fd://NUMBER`` is one that this process has inherited.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import socket
 from pathlib import Path
 
 QUEUE = 4096
+INHERITED = "fd://"
 
 
 def parse_address(address: str) -> str | tuple[str, int]:
@@ -19,6 +23,17 @@ def parse_address(address: str) -> str | tuple[str, int]:
 
 def listen(address: str) -> socket.socket:
     """Return a non-blocking listening socket. Raises OSError."""
+    listener = bind(address)
+    listener.listen(QUEUE)
+    return listener
+
+
+def bind(address: str) -> socket.socket:
+    """Return a non-blocking socket that does not listen yet: connections to it are refused. Raises OSError."""
+    if address.startswith(INHERITED):
+        inherited = socket.socket(fileno=int(address.removeprefix(INHERITED)))
+        inherited.setblocking(False)
+        return inherited
     place = parse_address(address)
     if isinstance(place, str):
         family = socket.AF_UNIX
@@ -34,7 +49,6 @@ def listen(address: str) -> socket.socket:
     except OSError:
         listener.close()
         raise
-    listener.listen(QUEUE)
     listener.setblocking(False)
     return listener
 

@@ -107,7 +107,7 @@ class OpenInference(Feature):
                 "the gRPC front",
                 f"{__name__}.grpc.front",
                 [start.address("health"), calls, streams],
-                calls,
+                [calls, streams],
                 RENEW_SIGNAL,
                 behind=True,
             )

@@ -59,7 +59,7 @@ class Streams(Feature):
     def children(self, start: Start) -> Iterable[ChildSpec]:
         address = start.address("streams")
         arguments = [address, start.address("frames"), str(start.room), str(start.run_dir.path)]
-        yield ChildSpec("streams", "the process for streams", f"{__name__}.process", arguments, address, RENEW_SIGNAL)
+        yield ChildSpec("streams", "the process for streams", f"{__name__}.process", arguments, [address], RENEW_SIGNAL)
 
     @override
     def needs_nginx(self, settings: Settings) -> Iterable[str]:

@@ -19,13 +19,15 @@ class FrontWatch:
 
     def __init__(self, spec: ChildSpec) -> None:
         self._title = spec.title
-        self._address = spec.address
+        self._address = spec.listens[0]
         self.problem: str | None = f"{self._title} is starting"
         self.responded_at = 0.0
+        self._end = asyncio.Event()
 
     def ended(self) -> None:
         """Note that the front has ended."""
         self.problem = f"{self._title} has ended and is started again"
+        self._end.set()
 
     def note_silence(self, is_silent: bool) -> None:
         """Note whether the front is known not to answer."""
@@ -33,13 +35,17 @@ class FrontWatch:
             self.problem = f"{self._title} does not answer"
 
     async def follow(self) -> None:
-        """Probe the front, forever."""
+        """Probe the front, forever; after its end at once."""
         while True:
+            self._end.clear()
             with suppress(OSError):  # TimeoutError is one
                 async with asyncio.timeout(STALE_SECONDS):
                     await self._probe()
-                self.responded_at, self.problem = time.monotonic(), None
-            await asyncio.sleep(POLL_SECONDS if self.problem is None else IMPATIENT_SECONDS)
+                if not self._end.is_set():  # else the end may have closed the connection
+                    self.responded_at, self.problem = time.monotonic(), None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_SECONDS if self.problem is None else IMPATIENT_SECONDS):
+                    await self._end.wait()
 
     async def _probe(self) -> None:
         reader, writer = await connect(self._address)

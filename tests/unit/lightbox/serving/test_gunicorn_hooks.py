@@ -103,11 +103,11 @@ def test_a_stop_that_comes_with_the_fork_counts() -> None:
 
 
 STARTED = """
-import sys, threading
+import sys, threading, types
 from pathlib import Path
 from lightbox.serving import gunicorn_hooks
 
-gunicorn_hooks.on_starting(None)
+gunicorn_hooks.on_starting(types.SimpleNamespace())
 assert "lightbox.serving.worker" in sys.modules
 print(threading.active_count(), "numpy.random" in sys.modules, flush=True)
 opened = [str(entry.resolve()) for entry in Path("/proc/self/fd").iterdir() if int(entry.name) > 2]

@@ -30,7 +30,7 @@ def test_a_stop_waits_for_children_as_long_as_the_drain_allows(seconds: int) -> 
 
     supervisor = Mock(_settings=load_settings({"LIGHTBOX_DRAIN_SECONDS": str(seconds)}))
     supervisor._code.children, supervisor._renew_behind = [], lambda: asyncio.sleep(0)
-    supervisor._added.children = []
+    supervisor._added.children = supervisor._listeners = []
     supervisor._children = [child(name) for name in ("nginx", "gunicorn", "model_server")]
     asyncio.run(Supervisor._stop_children(supervisor))
     assert len(allowed) == 3
