@@ -103,13 +103,15 @@ class LightboxError(Exception):
     more: Mapping[str, bool | int] = {}
     """Further keys of its JSON body, of a protocol that has some."""
 
+    _own_status: int | None = None
+
     def __init__(self, message: str) -> None:
         # A caller's text may hold half of a surrogate pair, which no response can hold.
         super().__init__(self._short(message.encode("utf-8", "replace").decode()))
 
     @staticmethod
-    def _short(message: str) -> str:
-        return shorten(shorten_echoes(message))
+    def _short(text: str) -> str:
+        return shorten(shorten_echoes(text))
 
     @property
     def message(self) -> str:
@@ -118,8 +120,8 @@ class LightboxError(Exception):
 
     @property
     def status(self) -> int:
-        """HTTP status."""
-        return STATUS_OF_CODE[self.code].http
+        """HTTP status: as raised, else the code's own."""
+        return self._own_status or STATUS_OF_CODE[self.code].http
 
     @property
     def grpc_status(self) -> str:
@@ -144,20 +146,13 @@ class BadRequest(LightboxError):
         super().__init__(message)
         if status is not None and not 400 <= status <= 499:
             raise ValueError(f"BadRequest: status must be from 400 to 499, got {status}")
-        self._status = status
-
-    @property
-    def status(self) -> int:
-        """HTTP status: as raised, else the code's own."""
-        return self._status or super().status
+        self._own_status = status
 
 
 class HandlerRefused(BadRequest):
     """The user's handler raised a falcon.HTTPError with a 4xx status; the message quotes it in full."""
 
-    @staticmethod
-    def _short(message: str) -> str:
-        return shorten(message)
+    _short = staticmethod(shorten)
 
 
 class UnknownSignature(BadRequest):
@@ -353,10 +348,7 @@ class DeadlineExceeded(LightboxError):
 class LoadTimeout(DeadlineExceeded):
     """A model did not load in time on AWS's own route, whose status for it is 408."""
 
-    @property
-    def status(self) -> int:
-        """HTTP status."""
-        return 408
+    _own_status = 408
 
 
 class OptionsMismatch(LightboxError):
@@ -381,16 +373,9 @@ class HandlerFailed(LightboxError):
 
     code = "handler_failed"
 
-    @staticmethod
-    def _short(message: str) -> str:
-        return shorten(message)
+    _short = staticmethod(shorten)
 
     def __init__(self, message: str, status: int | None = None, detail: str = "") -> None:
         super().__init__(message)
-        self._status = status
+        self._own_status = status
         self.detail = detail
-
-    @property
-    def status(self) -> int:
-        """HTTP status: as given, else the code's own."""
-        return self._status or super().status

@@ -29,8 +29,8 @@ class LoadFailed(BadRequest):
     """A version has failed. The text has the model's full folder, which the loader replaces by the caller's name."""
 
     @staticmethod
-    def _short(message: str) -> str:
-        return message
+    def _short(text: str) -> str:
+        return text
 
 
 class Transition:
