@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from lightbox.model_files.layout import ModelOnDisk
 from lightbox.model_files.recipes import model_options
 from lightbox.model_runtime.engines.disk_cache import kept_folder
 from lightbox.serving.settings_loading import SettingsError, load_settings
+from lightbox.supervisor.starting.child_environment import child_environ
 from lightbox.supervisor.starting.commands import PYTHON
 from lightbox.supervisor.starting.models_on_disk import code_dirs, plan_models, shared_code_dirs, unpacked
 from lightbox.supervisor.starting.planning import make_plan
@@ -85,6 +87,16 @@ def interruptible() -> Iterator[None]:
         for number, handler in before.items():
             if signal.getsignal(number) is end:
                 signal.signal(number, handler)
+
+
+def look_at_engines(models: Iterable[ModelOnDisk], settings: Settings, option: str) -> int:
+    """Run the comparison of engines for each model's newest version; return the highest exit status."""
+    code = 0
+    for model in models:
+        print(f"model: {model.name}", flush=True)
+        compare = engines_command(model, settings, option)
+        code = max(code, subprocess.run(compare, env=child_environ(), check=False).returncode)  # noqa: S603
+    return code
 
 
 def engines_command(model: ModelOnDisk, settings: Settings, *options: str) -> list[str]:

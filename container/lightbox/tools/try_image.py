@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from types import FrameType
 from typing import Any, NamedTuple
 
 import click
@@ -110,7 +109,7 @@ def command(name: str | None, image: Path) -> int:
     default model. User code does not run.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
+        signal.signal(number, signal.default_int_handler)
     try:
         with unpacked(load_settings()) as settings:
             return _run(settings, name, image)
@@ -120,10 +119,6 @@ def command(name: str | None, image: Path) -> int:
     except (TryRefused, LookupError) as error:
         log(str(error))
         return 1
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _run(settings: Settings, name: str | None, image: Path) -> int:

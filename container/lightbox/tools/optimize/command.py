@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
@@ -18,7 +16,7 @@ from lightbox.base.control_characters import escape
 from lightbox.base.settings import Settings
 from lightbox.base.telemetry.logs import log
 from lightbox.cli.setting_options import SettingsCommand, named_model_argument
-from lightbox.cli.starting import engines_command
+from lightbox.cli.starting import look_at_engines
 from lightbox.model.options import ModelOptions, OptionSettings, own_options
 from lightbox.model_files.archives import ENDINGS
 from lightbox.model_files.checks import newest_folder
@@ -27,7 +25,6 @@ from lightbox.model_files.recipes import model_options
 from lightbox.model_runtime.engines import AUTO
 from lightbox.model_runtime.engines.setting import TRIED, Setting, keep
 from lightbox.serving.settings_loading import load_settings
-from lightbox.supervisor.starting.child_environment import child_environ
 from lightbox.supervisor.starting.models_on_disk import code_dirs, find_model, plan_models, shared_code_dirs
 from lightbox.tools.harness.tables import padded_table
 from lightbox.tools.optimize.pictures import PicturesRefused, divided, find_pictures
@@ -79,12 +76,13 @@ def command(name: str | None, pictures: Path | None, budget: float) -> int:
     MODEL is a path, or the name of a model in LIGHTBOX_MODEL_DIR. The same command continues an interrupted run.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
+        signal.signal(number, signal.default_int_handler)
     try:
         settings = load_settings()
         _refuse_archives(settings)
         if pictures is None:
-            return _compare_engines(name, settings)
+            models = [find_model(name, settings)] if name else plan_models(settings)[0].values()
+            return look_at_engines(models, settings, "--write")
         return _optimize(find_model(name, settings), settings, pictures, budget)
     except KeyboardInterrupt:
         log("interrupted: the same command goes on from here")
@@ -97,24 +95,10 @@ def command(name: str | None, pictures: Path | None, budget: float) -> int:
         return 1
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 def _refuse_archives(settings: Settings) -> None:
     for path in (settings.model_dir, *settings.models.values()):
         if path.name.endswith(ENDINGS) and path.is_file():
             raise OptimizeRefused(f"MODEL: nothing can be written into the archive {path}: unpack it first")
-
-
-def _compare_engines(name: str | None, settings: Settings) -> int:
-    """Compare the engines of one model, or of all, and write the results into their folders."""
-    code = 0
-    for model in [find_model(name, settings)] if name else plan_models(settings)[0].values():
-        print(f"model: {model.name}", flush=True)
-        compare = engines_command(model, settings, "--write")
-        code = max(code, subprocess.run(compare, env=child_environ(), check=False).returncode)  # noqa: S603
-    return code
 
 
 def _optimize(model: ModelOnDisk, settings: Settings, folder: Path, budget: float) -> int:
