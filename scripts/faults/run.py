@@ -6,7 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,7 +57,6 @@ class Crew:
     def __init__(self, server: Running, history: History, watch: Watch, think_seconds: float) -> None:
         self._server, self._history, self._watch, self._think = server, history, watch, think_seconds
         self._pool = ThreadPoolExecutor(MOST_CALLERS)
-        self._working: list[Future[None]] = []
 
     @contextmanager
     def at_work(self, acts: Sequence[Act]) -> Iterator[threading.Event]:

@@ -363,7 +363,8 @@ class Requests:
     def overdue(self) -> int:
         """Return the number of overdue requests; log those that are new."""
         with self._lock:
-            late = {key: _age(context) for key, context in self._in_progress.items() if self._is_late(context)}
+            ages = {key: _age(context) for key, context in self._in_progress.items()}
+            late = {key: age for key, age in ages.items() if age > self._answered_after}
             new = late.keys() - self._overdue
             self._overdue |= new
         for key in new:
@@ -374,9 +375,6 @@ class Requests:
                 self._answered_after,
             )
         return len(late)
-
-    def _is_late(self, context: RequestContext) -> bool:
-        return _age(context) > self._answered_after
 
 
 class _Progress(AbstractContextManager[None]):

@@ -423,11 +423,6 @@ class Settings(BaseModel):
         return min(1.5, 0.3 * self.drain_seconds)
 
     @property
-    def gunicorn_timeout(self) -> int:
-        """Seconds after which gunicorn replaces a worker that gives no sign of life."""
-        return int(self.handler_seconds) + 5
-
-    @property
     def nginx_read_timeout(self) -> int:
         """Seconds after which nginx gives up on gunicorn."""
         given = int(self.proxy_read_timeout or 0)

@@ -132,11 +132,7 @@ def _lengths(number: int, parts: list[Part], size: Size) -> bytes:
     return _mask(size[::-1], run_lengths(parts, size))
 
 
-def _outlines(number: int, parts: list[Part], size: Size) -> bytes:
-    return to_json(polygons(parts))
-
-
-_MASKS: Mapping[str, MaskOf] = {"rle": _lengths, "polygon": _outlines}
+_MASKS: Mapping[str, MaskOf] = {"rle": _lengths, "polygon": lambda number, parts, size: to_json(polygons(parts))}
 
 
 def map_rows(

@@ -222,7 +222,7 @@ def prediction(served: Served, ok: Operation) -> Operation:
 
 def _request_content(served: Served) -> dict[str, Any]:
     """Return the media types of requests that the models of this start can take."""
-    images = served.any_model or any(model.takes_images for model in served.models)
+    images = served.any_model or any(one.image is not None for model in served.models for one in model.signatures)
     forms: dict[str, Sequence[Schema]] = {}
     shown: dict[str, Any] = {}
     for codec in served.readers:

@@ -183,7 +183,7 @@ class _Walk:
     def _models(self, folder: Path, depth: int, above: frozenset[_Identity]) -> Iterator[tuple[ModelOnDisk, bool]]:
         """Yield the models of a folder with the parents ``above``, and of ``depth`` levels below."""
         self.seen.append(folder)
-        if _is_stranger(folder.name) and above:
+        if above and (folder.name.startswith(".") or folder.name in STRANGERS):
             return
         if problem := access_problem(folder):
             self.unreadable[folder] = problem
@@ -229,10 +229,6 @@ def _listing(folder: Path) -> _Listing:
     alone = not versions and holds_model(folder)
     servable = alone or any(map(_may_hold_model, versions))
     return _Listing(alone and not others, others, bool(versions), servable, beside=alone)
-
-
-def _is_stranger(name: str) -> bool:
-    return name.startswith(".") or name in STRANGERS
 
 
 def _may_hold_model(version: Path) -> bool:

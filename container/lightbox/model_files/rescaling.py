@@ -142,7 +142,7 @@ def find_rescaling(meta_graph: MetaGraph, tensor: str) -> Rescaling:
     for _ in range(_MOST_STEPS):
         if (visits := visits + len(scope.nodes)) > _MOST_VISITS:
             break
-        takers = _takers(scope, name)
+        takers = [node for node in scope.nodes.values() if node.op not in _IGNORED and name in _sources(node)]
         if not takers:
             if scope.parent is None or name not in scope.returned:
                 break
@@ -174,10 +174,6 @@ def _at_a_fork(takers: list[Node], scale: _Values, offset: _Values) -> Rescaling
         taker.op not in _ARITHMETIC and taker.op not in _PASSING and "Call" not in taker.op for taker in takers
     )
     return Rescaling(scale, offset, ops, unknown="" if is_known else ops)
-
-
-def _takers(scope: _Scope, name: str) -> list[Node]:
-    return [node for node in scope.nodes.values() if node.op not in _IGNORED and name in _sources(node)]
 
 
 def _sources(node: Node) -> list[str]:

@@ -34,11 +34,6 @@ class DescribedModel:
         return self.signatures[0] if self.has_default else None
 
     @property
-    def takes_images(self) -> bool:
-        """Whether encoded images can be sent to it."""
-        return any(signature.image is not None for signature in self.signatures)
-
-    @property
     def has_one_output(self) -> bool:
         """Whether media types that hold one output can carry a response."""
         return any(len(self.outputs(signature)) == 1 for signature in self.signatures)

@@ -162,10 +162,6 @@ class Options:
         except KeyError:
             raise AttributeError(name) from None
 
-    def without_effect(self) -> list[str]:
-        """Return the given flags that have no effect."""
-        return [flag.name for flag in FLAGS if flag.name in self.present and not flag.works]
-
 
 def usage(program: str) -> str:
     """Return the text of ``--help``."""

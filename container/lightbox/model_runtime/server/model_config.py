@@ -51,10 +51,6 @@ def single_model(name: str, base_path: str) -> ModelServerConfig:
     return config
 
 
-def _is_absolute(path: str) -> bool:
-    return PurePosixPath(path).is_absolute() or "://" in path
-
-
 def check_names_and_paths(config: ModelServerConfig) -> None:
     """Raise INVALID_ARGUMENT for a model that is listed twice or has no absolute base path."""
     seen: set[str] = set()
@@ -63,7 +59,7 @@ def check_names_and_paths(config: ModelServerConfig) -> None:
             raise invalid(f"Illegal to list model {model.name} multiple times in config list")
         seen.add(model.name)
     for model in config.model_config_list.config:
-        if not _is_absolute(model.base_path):
+        if not (PurePosixPath(model.base_path).is_absolute() or "://" in model.base_path):
             text = f"Expected model {model.name} to have an absolute path or URI;"
             raise invalid(f"{text} got base_path()={model.base_path}")
 

@@ -14,7 +14,7 @@ from lightbox.model_runtime.engines.selection import CHOICES, Opener, checked_op
 from lightbox.model_runtime.server import model_config
 from lightbox.model_runtime.server.batching import batching_options
 from lightbox.model_runtime.server.batching.batching_options import BatchingOptions
-from lightbox.model_runtime.server.flags import Options
+from lightbox.model_runtime.server.flags import FLAGS, Options
 from lightbox.model_runtime.server.grpc.protos import MonitoringConfig
 from lightbox.model_runtime.server.manager import LoadPolicy
 from lightbox.model_runtime.wire.messages import config_pb2, platform_config_pb2
@@ -42,7 +42,7 @@ def check(options: Options) -> None:
     if options.platform_config_file:
         platforms: Any = platform_config_pb2.PlatformConfigMap()
         model_config.read_text_proto(options.platform_config_file, platforms)
-    unused = options.without_effect()
+    unused = [flag.name for flag in FLAGS if flag.name in options.present and not flag.works]
     if unused:
         log.info("flags without effect in this server: %s", ", ".join(f"--{name}" for name in unused))
 

@@ -109,9 +109,9 @@ class CodeSetup:
         python = str(self._packages / "bin" / "python")
         pip = [python, "-P", "-m", "pip", "install", "--no-user", "--no-input", "--disable-pip-version-check"]
         command = [*pip, "--no-warn-script-location", "--progress-bar=off", *files]
-        # Relative paths in the file start at its folder.
+        # Relative paths in the file start at its folder. One retry waits a minute for an unreachable index.
         start = requirements[0].parent if requirements else None
-        return Child("requirements", command, _pip_environ(environ), cwd=start)
+        return Child("requirements", command, {"PIP_RETRIES": "1", **environ}, cwd=start)
 
 
 def _handler_environ(plan: ServingPlan) -> dict[str, str]:
@@ -144,8 +144,3 @@ def _make_environment(folder: Path) -> None:
     configured = Path(sys.prefix) / "pip.conf"
     if configured.is_file():
         (folder / "pip.conf").symlink_to(configured)
-
-
-def _pip_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the user's environment for pip, with a limit of a minute for an unreachable index."""
-    return {"PIP_RETRIES": "1", **environ}

@@ -124,7 +124,7 @@ def gunicorn_command(
         "lightbox.core.gunicorn_worker.LingeringWorker",
         f"--workers={settings.workers}",
         f"--threads={-(-most_requests // settings.workers)}",
-        f"--timeout={settings.gunicorn_timeout}",
+        f"--timeout={int(settings.handler_seconds) + 5}",
         f"--graceful-timeout={max(1, int(settings.drain_seconds))}",
         "--keep-alive=75",
         # nginx has applied these limits already, with JSON errors instead of gunicorn's HTML.

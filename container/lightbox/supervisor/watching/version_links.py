@@ -203,12 +203,8 @@ class VersionLinks:
         return error_text(body) or f"status {status}"
 
     def log(self, version: int, text: str) -> None:
-        """Log a sentence about a version."""
-        log(f"version {version} of the model {self._model.name!r} {self.with_source(text)}")
-
-    def with_source(self, text: str) -> str:
-        """Return a model server's text with the user's folder in place of the links'."""
-        return text.replace(str(self._shown), str(self._source))
+        """Log a sentence about a version, with the user's folder in place of the links'."""
+        log(f"version {version} of the model {self._model.name!r} {text.replace(str(self._shown), str(self._source))}")
 
 
 def _files(folder: Path, status: os.stat_result) -> Files:

@@ -41,7 +41,7 @@ def refusals(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, str | None]:
     sys.setrecursionlimit(max(limit, _FRAMES))
     try:
         result = {name: _refusal(graph, signature) for name, signature in signatures.items()}
-        changes = {name: _outputs_of(item) for name, item in meta_graph.signature_def.items()}
+        changes = {name: [o.name for o in item.outputs.values()] for name, item in meta_graph.signature_def.items()}
         changes |= {
             name: list(meta_graph.collection_def[name].node_list.value)
             for name in _INITIAL
@@ -183,10 +183,6 @@ class _Walk:
         for always in body.always:
             walk._run(always)
         return [("output", walk.fact(result)) for result in body.returns]
-
-
-def _outputs_of(signature: meta_graph_pb2.SignatureDef) -> list[str]:
-    return [info.name for info in signature.outputs.values()]
 
 
 def _assigns(graph: Graph, outputs: Sequence[str]) -> bool:

@@ -30,10 +30,6 @@ class BatchingOptions:
     split_large: bool = False
     max_execution_batch_size: int = 1000
 
-    def padded_size(self, rows: int) -> int:
-        """Return the smallest allowed size that holds ``rows``."""
-        return next((size for size in self.allowed_batch_sizes if size >= rows), rows)
-
     def usual_sizes(self) -> tuple[int, ...]:
         """Return the sizes to warm up: the allowed ones, or one row and a full batch."""
         if self.allowed_batch_sizes:
