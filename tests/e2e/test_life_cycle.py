@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -37,13 +36,6 @@ def odd_models(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> P
     export_held_image(folder / "held", module_door)
     export_failing_image(folder / "failing")
     return folder
-
-
-@pytest.fixture(scope="module")
-def odd_stack(odd_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    settings = {"SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "16", "LIGHTBOX_MAX_WAITING": "4"}
-    with running(odd_models, tmp_path_factory.mktemp("odd"), **settings, **MANY_HELD) as stack:
-        yield stack
 
 
 @pytest.fixture(scope="module")
@@ -83,35 +75,11 @@ def test_a_model_that_cannot_answer_is_not_ready(tmp_path: Path) -> None:
 
 @pytest.mark.extended
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_model_that_fails_is_a_502_with_the_servers_words(odd_stack: Stack, wire: str) -> None:
-    answer = odd_stack.invoke(red(9), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "failing"))
+def test_a_model_that_fails_is_a_502_with_the_servers_words(often_killed: Stack, wire: str) -> None:
+    answer = often_killed.invoke(red(9), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "failing"))
     assert (answer.status_code, answer.json()["code"]) == (502, "model_failed")
     assert "assert" in answer.json()["error"].lower()
-    assert odd_stack.invoke(red(0), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "failing")).status_code == 200
-
-
-@pytest.mark.extended
-def test_ping_answers_while_every_thread_of_a_model_is_busy(odd_stack: Stack, door: Door) -> None:
-    enough = threading.Event()
-
-    def keep_asking(client: int) -> None:
-        path = "/endpoints/any/invocations" if client % 2 else "/invocations"
-        headers = {"X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=held", "X-Request-Id": f"client-{client}"}
-        while not enough.wait(0.05):
-            asked = requests.post(odd_stack.url + path, red(255), headers=headers, timeout=PATIENCE)
-            if asked.status_code != 200:
-                assert_error(asked.status_code, asked.headers, asked.content, path, "queue_full", f"client-{client}")
-
-    with ThreadPoolExecutor(40) as pool:
-        busy = pool.map(keep_asking, range(40))
-        try:
-            door.wait_for(8)  # half of the threads: the share of one of several models
-            assert odd_stack.in_progress() == 8
-            assert [odd_stack.ping() for _ in range(5)] == [200] * 5
-        finally:
-            enough.set()
-            door.open()
-        list(busy)  # raises the errors from the callers
+    assert often_killed.invoke(red(0), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "failing")).ok
 
 
 WAITS_WITHOUT_A_MODEL = """
@@ -185,20 +153,6 @@ def often_killed(odd_models: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         # Orphans get SIGKILL last, and may take a moment to exit.
         own = ([p for p in psutil.process_iter(["environ"]) if str(tmp) in str(p.info["environ"])] for _ in poll())
         assert any(not left for left in own)
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("part", ["nginx: master", "-m gunicorn"])
-def test_nginx_or_gunicorn_killed_comes_back(often_killed: Stack, part: str) -> None:
-    before = often_killed.processes(part)
-    min(before, key=psutil.Process.create_time).kill()
-    for _ in poll():
-        # Workers of the dead master answer for a while. They have its command line until they set their own.
-        again = [process for process in often_killed.processes(part) if process not in before]
-        if again and often_killed.ping() == 200 and often_killed.invoke(red(0)).ok:
-            break
-    else:
-        pytest.fail(often_killed.log)
 
 
 @pytest.mark.extended
