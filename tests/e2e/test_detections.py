@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import requests
 from PIL import Image, ImageDraw
@@ -48,7 +47,6 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     reduced = options("letterbox", "ultralytics") | {"fast_decode": True}
     write_model(models / "reduced", "ultralytics", reduced, 96, 96)
     write_model(models / "bgr", "ultralytics", options("crop", "ultralytics") | {"channels": "bgr", "crop_pct": 0.9})
-    write_model(models / "agnostic", "ultralytics", options("crop", "ultralytics") | {"top_k": 1})
     write_model(models / "handled", "ultralytics", options("letterbox", "ultralytics"))
     own = "def postprocess(outputs, request):\n    return list(request.labels)\n"
     (models / "handled" / "code" / "inference.py").write_text(own)
@@ -128,14 +126,6 @@ def test_a_part_of_the_picture_has_boxes_in_the_whole(stack: Stack, fit: str) ->
     check(objects, RED, BLUE, 2)
 
 
-def test_objects_that_are_cut_off_end_at_the_pictures_edge(stack: Stack) -> None:
-    image = Image.new("RGB", SIZE, (250, 5, 5))
-    file = io.BytesIO()
-    image.save(file, "PNG")
-    (one,) = found(stack, "ultralytics_letterbox", file.getvalue())
-    assert one["box"] == [0, 0, *SIZE]
-
-
 def test_a_photo_that_is_decoded_at_reduced_scale(stack: Stack) -> None:
     times = 4
     objects = found(stack, "reduced", photo("JPEG", times=times))
@@ -145,25 +135,6 @@ def test_a_photo_that_is_decoded_at_reduced_scale(stack: Stack) -> None:
 def test_channels_the_other_way_round(stack: Stack) -> None:
     """The network reads the first channel as red: with BGR the blue rectangle appears red to it."""
     check(found(stack, "bgr", photo()), BLUE, RED, 3)
-
-
-def test_top_k_is_the_limit(stack: Stack) -> None:
-    assert [one["label"] for one in found(stack, "agnostic", photo())] == ["red"]
-
-
-def test_numbers_have_boxes_in_pixels_of_the_input(stack: Stack) -> None:
-    pixels = np.full((1, 3, 320, 320), 0.5, np.float32)
-    pixels[0, :, 40:80, 100:180] = np.array([1, 0, 0], np.float32)[:, None, None]
-    file = io.BytesIO()
-    np.save(file, pixels)
-    answer = stack.invoke(
-        file.getvalue(),
-        Content_Type="application/x-npy",
-        Accept="application/json",
-        X_Amzn_SageMaker_Custom_Attributes="tfs-model-name=ultralytics_stretch",
-    )
-    ((one,),) = answer.json()["predictions"]
-    assert one["box"] == [100, 40, 180, 80]
 
 
 def test_the_open_inference_protocol_answers_objects_by_name(stack: Stack) -> None:
