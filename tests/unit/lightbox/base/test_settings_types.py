@@ -9,16 +9,11 @@ import pytest
 
 from lightbox.base.settings_types import TransportName, parse_image_size
 from lightbox.serving.settings_loading import (
-    SettingsError,
     load_settings,
 )
 from support.parameters import each
 
-
-def problems(**environ: str) -> list[str]:
-    with pytest.raises(SettingsError) as caught:
-        load_settings(environ)
-    return caught.value.problems
+from .test_settings import problems
 
 
 @pytest.mark.parametrize(("text", "size"), [("640", (640, 640)), ("640x480", (640, 480)), (" 10 X 20 ", (10, 20))])

@@ -10,12 +10,7 @@ from lightbox.model_files.checks import unusable_versions, version_problem
 from lightbox.model_files.layout import ModelLayoutError, find_models
 from support.parameters import each
 
-
-def put(root: Path, name: str, content: bytes = b"x") -> Path:
-    file = root / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(content)
-    return file
+from .test_checks import put
 
 
 @each(

@@ -11,12 +11,7 @@ from lightbox.serving.settings_loading import (
     spelling_hints,
 )
 from support.parameters import each
-
-
-def problems(**environ: str) -> list[str]:
-    with pytest.raises(SettingsError) as caught:
-        load_settings(environ)
-    return caught.value.problems
+from unit.lightbox.base.test_settings import problems
 
 
 def test_every_problem_is_named_at_once() -> None:

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from flask.testing import FlaskClient
-from werkzeug.test import TestResponse
-
 from lightbox.model.options import ModelOptions
 from support.fake_transport import FakeTransport
 from support.fakes import fake_app
 
 from .conftest import WithCode, WriteCode
-
-ECHO = """
-import json
-def handler(data, context):
-    seen = context._asdict() | {"channel": None, "body": data.read().decode()}
-    return json.dumps(seen), "application/json"
-"""
-
-
-def post(client: FlaskClient, body: bytes = b"", attributes: str | None = None, **headers: str) -> TestResponse:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    if attributes is not None:
-        named["X-Amzn-SageMaker-Custom-Attributes"] = attributes
-    return client.post("/invocations", data=body, headers=named)
+from .test_aws import ECHO, post
 
 
 def test_the_context_of_a_bare_request(with_code: WithCode) -> None:

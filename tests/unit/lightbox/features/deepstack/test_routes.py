@@ -16,6 +16,7 @@ from lightbox.model.spec import Array
 from support.fake_transport import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png, signature
 from support.parameters import each
+from unit.lightbox.codecs.test_drawn import fractions
 
 SIDE = 320
 PHOTO = png(np.full((300, 600, 3), 90, np.uint8))
@@ -27,14 +28,6 @@ CAT = {"label": "cat", "confidence": 0.3, "x_min": 0, "y_min": 0, "x_max": 75, "
 def boxes(inputs: Mapping[str, Array]) -> dict[str, Array]:
     rows = np.array([[[80, 100, 160, 200, 0.9, 1, 1], [0, 80, 40, 160, 0.3, 0, 1]]], np.float32)
     return {"y": rows, "maps": np.ones((1, 1, 8, 8), np.float32)}
-
-
-def fractions(inputs: Mapping[str, Array]) -> dict[str, Array]:
-    return {
-        "detection_boxes": np.array([[[0.25, 0.25, 0.75, 0.5]]], np.float32),
-        "detection_classes": np.ones((1, 1), np.float32),
-        "detection_scores": np.full((1, 1), 0.9, np.float32),
-    }
 
 
 @pytest.fixture(scope="module")

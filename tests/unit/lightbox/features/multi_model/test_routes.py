@@ -10,17 +10,13 @@ from lightbox.base.errors import DeadlineExceeded, ModelNotFound
 from lightbox.base.request_context import RequestContext
 from lightbox.features.multi_model.routes import MAX_LOAD_BYTES, PAGE_SIZE, multi_model_blueprint
 from lightbox.features.multi_model.state import LoadedModel, LoadedModels
-from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.transports.model_status import ServerState, VersionStatus
 from support.fake_transport import FakeTransport
 from support.fakes import fake_app
 from support.patience import PATIENCE
 
-
-def loaded(name: str, generation: str = "1") -> LoadedModel:
-    model = PlannedModel(name=name, base_path=Path("/m") / name, options=ModelOptions())
-    return LoadedModel(model=model, url=f"/m/{name}", generation=generation, path=Path("/m", name))
+from .test_state import loaded
 
 
 class LateLoader:

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.base.settings import Settings
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.serving.settings_loading import load_settings
 from lightbox.supervisor.starting.option_checks import misfits
 from lightbox.supervisor.starting.start_checks import find_problems, find_warnings
-from lightbox.tools.harness.ports import free_ports
 from support.models import copy_golden
 from support.onnx_models import write_classifier
 from support.parameters import each
+
+from .test_start_checks import settings
 
 
 @pytest.fixture
@@ -25,11 +25,6 @@ def root(tmp_path: Path) -> Path:
     copy_golden("image_mean", tmp_path / "image_mean")
     copy_golden("half_plus_two", tmp_path / "half_plus_two")
     return tmp_path
-
-
-def settings(root: Path, **environ: str) -> Settings:
-    base = {"LIGHTBOX_MODEL_DIR": str(root), "SAGEMAKER_BIND_TO_PORT": str(free_ports())}
-    return load_settings(base | {"LIGHTBOX_MODEL_SERVER": "embedded"} | environ)
 
 
 def test_outputs_that_the_default_model_does_not_give(root: Path) -> None:

@@ -1,5 +1,6 @@
 """Models exported once for all tests, because TensorFlow needs seconds for each export."""
 
+import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -9,11 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lightbox.tools.model_zoo import digits, mobilenet_v2
+from lightbox.tools.model_zoo import digits, mobilenet_v2, weights
 from lightbox.tools.model_zoo.export import export, quiet_tensorflow
 from lightbox.tools.model_zoo.image_model import ImageModel, InputForm
+from lightbox.tools.model_zoo.weights import unreachable
 from support import photos
 from support.made_models import made
+from support.patience import PATIENCE
 
 quiet_tensorflow()
 
@@ -71,3 +74,16 @@ def other_forms(name: str, model: Callable[[], ImageModel]) -> dict[str, Path]:
 def photo() -> bytes:
     """A real JPEG, 640x427."""
     return photos.path_of("images", "china.jpg").read_bytes()
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Raise the time limits for slow machines, unless a test sets its own."""
+    monkeypatch.setattr(unreachable, "__defaults__", (PATIENCE,))
+    monkeypatch.setattr(weights, "STALL_SECONDS", PATIENCE)
+
+
+@pytest.fixture
+def out(sample_models: Path, tmp_path: Path) -> Path:
+    """Return a writable copy of the digits model, with version 1."""
+    return Path(shutil.copytree(sample_models / "digits", tmp_path / "digits"))

@@ -1,5 +1,4 @@
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -9,12 +8,6 @@ from lightbox.cli import main
 pytestmark = pytest.mark.extended
 
 WRITTEN = "assets.extra/weights.txt", "fingerprint.pb", "saved_model.pb"
-
-
-@pytest.fixture
-def out(sample_models: Path, tmp_path: Path) -> Path:
-    """Return a writable copy of the digits model, with version 1."""
-    return Path(shutil.copytree(sample_models / "digits", tmp_path / "digits"))
 
 
 def misuse(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:

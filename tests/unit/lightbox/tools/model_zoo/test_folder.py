@@ -1,7 +1,6 @@
 """Folders of models: versions and settings that are there already."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,6 @@ import pytest
 from lightbox.cli import main
 
 pytestmark = pytest.mark.extended
-
-
-@pytest.fixture
-def out(sample_models: Path, tmp_path: Path) -> Path:
-    """Return a writable copy of the digits model, with version 1."""
-    return Path(shutil.copytree(sample_models / "digits", tmp_path / "digits"))
 
 
 def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:

@@ -6,18 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lightbox.tools.model_zoo import mobilenet_v2, weights
-from lightbox.tools.model_zoo.weights import unreachable
-from support.patience import PATIENCE
+from lightbox.tools.model_zoo import mobilenet_v2
 
 pytestmark = pytest.mark.extended
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Raise the time limits for slow machines, unless a test sets its own."""
-    monkeypatch.setattr(unreachable, "__defaults__", (PATIENCE,))
-    monkeypatch.setattr(weights, "STALL_SECONDS", PATIENCE)
 
 
 @pytest.fixture

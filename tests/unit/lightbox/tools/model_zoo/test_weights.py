@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lightbox.tools.model_zoo import mobilenet_v2, weights
+from lightbox.tools.model_zoo import mobilenet_v2
 from lightbox.tools.model_zoo.weights import download, unreachable
 from support.http_server import QuietHandler, serving
-from support.patience import PATIENCE
 
 pytestmark = pytest.mark.extended
 
@@ -28,13 +27,6 @@ class Handler(QuietHandler):
         self.send_response(200 if self.path == "/weights.h5" else 404)
         self.end_headers()
         self.wfile.write(body)
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Raise the time limits for slow machines, unless a test sets its own."""
-    monkeypatch.setattr(unreachable, "__defaults__", (PATIENCE,))
-    monkeypatch.setattr(weights, "STALL_SECONDS", PATIENCE)
 
 
 @pytest.fixture

@@ -17,21 +17,10 @@ from lightbox.core.pipeline import Pipeline
 from lightbox.features.open_inference.grpc import messages as grpc_messages
 from support.fake_transport import FakeTransport
 from support.fakes import channel_means, mean_model
-from support.grpc_front import MAX_BYTES, RED, Caller, Watcher, floats, images, make_pipeline, serving
+from support.grpc_front import MAX_BYTES, RED, Caller, Watcher, floats, images, serving
 from support.patience import PATIENCE, poll
 
 from ....conftest import PassOnce
-
-
-@pytest.fixture
-def pipeline(transport: FakeTransport) -> Pipeline:
-    return make_pipeline(transport, ["mean"])
-
-
-@pytest.fixture
-def call(pipeline: Pipeline, tmp_path: Path) -> Iterator[Caller]:
-    with serving(pipeline, tmp_path) as caller:
-        yield caller
 
 
 def open_stream(call: Caller, requests: Iterator[Any]) -> Any:
@@ -82,11 +71,6 @@ class Gate:
     def wait_inside(self, count: int) -> None:
         for _ in range(count):
             assert self.inside.acquire(timeout=PATIENCE)
-
-
-@pytest.fixture
-def watcher() -> Watcher:
-    return Watcher()
 
 
 def test_observers_hear_of_every_call(pipeline: Pipeline, tmp_path: Path, watcher: Watcher) -> None:

@@ -22,7 +22,6 @@ from lightbox.base.errors import MalformedBody, TooLarge, Unavailable
 from lightbox.core.pipeline import Pipeline
 from lightbox.features.open_inference.grpc import messages as grpc_messages
 from lightbox.features.open_inference.grpc.incoming import PREFIX, Account, Bounds, Incoming, seconds_left
-from support.fakes import mean_server
 from support.grpc_front import (
     BOUNDS,
     MAX_BYTES,
@@ -33,7 +32,6 @@ from support.grpc_front import (
     framed,
     images,
     infer,
-    make_pipeline,
     serving,
 )
 from support.h2_caller import H2Caller
@@ -44,16 +42,6 @@ MB = 1 << 20
 HALF = framed(bytes(MAX_BYTES))[: MAX_BYTES // 2]
 Serve = Callable[..., AbstractContextManager[Caller]]
 CHECK = {**infer(), ":path": f"/{grpc_messages.HEALTH_SERVICE}/Check"}
-
-
-@pytest.fixture
-def pipeline() -> Pipeline:
-    return make_pipeline(mean_server(), ["mean"])
-
-
-@pytest.fixture
-def watcher() -> Watcher:
-    return Watcher()
 
 
 @pytest.fixture

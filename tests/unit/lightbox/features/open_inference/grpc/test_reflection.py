@@ -10,16 +10,10 @@ import pytest
 
 from lightbox.core.pipeline import Pipeline
 from lightbox.features.open_inference.grpc import messages as grpc_messages
-from support.fakes import mean_server
-from support.grpc_front import Caller, make_pipeline, serving
+from support.grpc_front import Caller, serving
 from support.patience import PATIENCE
 
 REFLECTION_REQUEST = grpc_messages.message_class("grpc.reflection.v1.ServerReflectionRequest")
-
-
-@pytest.fixture
-def pipeline() -> Pipeline:
-    return make_pipeline(mean_server(), ["mean"])
 
 
 def asked_of(caller: Caller, version: str) -> Any:

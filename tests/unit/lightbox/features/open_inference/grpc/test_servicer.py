@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +46,6 @@ def transport() -> FakeTransport:
 @pytest.fixture
 def pipeline(transport: FakeTransport) -> Pipeline:
     return make_pipeline(transport, ["mean", *DTYPES])
-
-
-@pytest.fixture
-def call(pipeline: Pipeline, tmp_path: Path) -> Iterator[Caller]:
-    with serving(pipeline, tmp_path) as caller:
-        yield caller
 
 
 @each("raw", [False, True])

@@ -10,22 +10,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from lightbox.model_runtime.engines.base import Array, Runner
-from lightbox.model_runtime.engines.engine import OpenOptions, named
-from lightbox.model_runtime.engines.hardware import Hardware
+from lightbox.model_runtime.engines.base import Array
 from lightbox.model_runtime.engines.onnxruntime.divisions import _GIVE_FLOATS, guard_divisions
 from support.onnx_models import write
 from support.parameters import each
 
-
-def loaded(folder: Path) -> Runner:
-    """Return a file's runner without a measurement of its time."""
-    return named("onnxruntime").open(str(folder), OpenOptions(Hardware(2, 2), ("serve",))).runner
-
-
-def answer(runner: Runner, **inputs: Array) -> list[Array]:
-    return runner.run(inputs, [info.name for info in runner.signatures["serving_default"].outputs.values()])
-
+from .test_onnxruntime import answer, loaded
 
 LEAST = np.iinfo(np.int32).min
 FLOATS = [-np.inf, -3e9, -2, -1, -0.5, -0.0, 0.0, 0.5, 1, 7, np.inf, np.nan]

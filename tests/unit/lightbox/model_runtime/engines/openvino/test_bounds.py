@@ -143,16 +143,17 @@ def test_a_tensor_too_short_for_constant_rows(tmp_path: Path, engine: str) -> No
     assert outcomes(tmp_path, engine, calls) == ["answer"] * 2 + ["INVALID_ARGUMENT", "answer"]
 
 
+def graph(name: str, inputs: dict[str, Any], nodes: list[Any], outputs: dict[str, Any]) -> Any:
+    described = [
+        [helper.make_tensor_value_info(key, *given) for key, given in side.items()] for side in (inputs, outputs)
+    ]
+    return helper.make_graph(nodes, name, *described)
+
+
 @each("engine", RUNTIMES)
 @each("is_constant", [False, True])
 @each("kind", ["Loop", "If"])
 def test_positions_beyond_a_tensor_within_a_body(tmp_path: Path, kind: str, is_constant: bool, engine: str) -> None:
-    def graph(name: str, inputs: dict[str, Any], nodes: list[Any], outputs: dict[str, Any]) -> Any:
-        described = [
-            [helper.make_tensor_value_info(key, *given) for key, given in side.items()] for side in (inputs, outputs)
-        ]
-        return helper.make_graph(nodes, name, *described)
-
     rows: Any = (TensorProto.FLOAT, [1, "m"])
     flag: Any = (TensorProto.BOOL, [])
     number: Any = (TensorProto.INT64, [])
@@ -207,12 +208,6 @@ def test_the_smallest_integer_divided_by_minus_one(tmp_path: Path, kind: str, dt
 def test_the_smallest_integer_that_a_graph_computes_divided_by_minus_one(
     tmp_path: Path, place: str, engine: str
 ) -> None:
-    def graph(name: str, inputs: dict[str, Any], nodes: list[Any], outputs: dict[str, Any]) -> Any:
-        described = [
-            [helper.make_tensor_value_info(key, *given) for key, given in side.items()] for side in (inputs, outputs)
-        ]
-        return helper.make_graph(nodes, name, *described)
-
     numbers: Any = (TensorProto.INT32, ["n"])
     flag: Any = (TensorProto.BOOL, [])
     casts = [helper.make_node("Cast", [name], [f"{name}_int"], to=TensorProto.INT32) for name in ("x", "by")]
