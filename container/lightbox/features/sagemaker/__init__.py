@@ -35,12 +35,10 @@ class SageMaker(Feature):
 
     @override
     def routes(self, services: Services) -> Iterable[Blueprint]:
-        from lightbox.features.sagemaker.routes import sagemaker_blueprint
+        from lightbox.features.sagemaker.routes import by_path_blueprint, sagemaker_blueprint
 
         yield sagemaker_blueprint(services)
         if services.settings.has_fixed_models:
-            from lightbox.features.sagemaker.by_path import by_path_blueprint
-
             yield by_path_blueprint(services)
 
     @override

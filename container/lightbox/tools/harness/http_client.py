@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import http.client
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from types import TracebackType
+
+from typing_extensions import override
 
 
 @dataclass(frozen=True)
@@ -17,19 +19,15 @@ class Response:
     body: bytes
 
 
-class Client:
+class Client(AbstractContextManager["Client"]):
     """One connection to a port of the loopback interface, kept alive between requests. Use as a context manager."""
 
     def __init__(self, port: int, timeout: float = 60.0) -> None:
         """``timeout`` is how many seconds a response may pause."""
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
 
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    @override
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def send(

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lightbox.features.sagemaker.execution_parameters import execution_parameters
+from lightbox.features.sagemaker.routes import execution_parameters
 from lightbox.model.options import ModelOptions
 from lightbox.serving.settings_loading import load_settings
 from support.fake_transport import FakeTransport
