@@ -103,8 +103,8 @@ class Feature:
     """The request that loads models, in place of those that a start finds; None if it loads none."""
 
     def enabled(self, settings: Settings) -> bool:
-        """Return whether its own settings turn it on."""
-        return True
+        """Return whether its own settings turn it on: by default the one that has its name, if there is one."""
+        return bool(getattr(settings.of(self.settings), self.name, True))
 
     def problems(self, settings: Settings) -> Mapping[str, str]:
         """Return the expected value of each variable that contradicts others, while it is enabled."""

@@ -40,10 +40,6 @@ class DeepStack(Feature):
     model_paths = ("/v1/vision/custom/([^/]+)",)
 
     @override
-    def enabled(self, settings: Settings) -> bool:
-        return settings.of(DeepStackSettings).deepstack
-
-    @override
     def routes(self, services: Services) -> Iterable[Blueprint]:
         from lightbox.features.deepstack.routes import vision_blueprint
 

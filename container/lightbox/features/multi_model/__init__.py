@@ -62,10 +62,6 @@ class MultiModel(Feature):
     loads_models = "POST /models"
 
     @override
-    def enabled(self, settings: Settings) -> bool:
-        return settings.of(MultiModelSettings).multi_model
-
-    @override
     def problems(self, settings: Settings) -> Mapping[str, str]:
         expected = f"expected none in multi-model mode, where {self.loads_models} names models"
         return {"LIGHTBOX_MODELS": expected} if settings.models else {}

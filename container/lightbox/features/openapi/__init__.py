@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 from typing_extensions import override
 
-from lightbox.base.settings import Settings
 from lightbox.base.settings_types import PART, setting
 from lightbox.core.feature import Feature
 
@@ -35,10 +34,6 @@ class OpenApi(Feature):
     settings = OpenApiSettings
     paths = ("/openapi.json",)
     describes = True
-
-    @override
-    def enabled(self, settings: Settings) -> bool:
-        return settings.of(OpenApiSettings).openapi
 
     @override
     def routes(self, services: Services) -> Iterable[Blueprint]:

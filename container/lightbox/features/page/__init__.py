@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 from typing_extensions import override
 
-from lightbox.base.settings import Settings
 from lightbox.base.settings_types import PART, setting
 from lightbox.core.additions import NginxParts
 from lightbox.core.feature import Feature
@@ -51,10 +50,6 @@ class Page(Feature):
     settings = PageSettings
     paths = ("/ui",)
     shown_at = "/"
-
-    @override
-    def enabled(self, settings: Settings) -> bool:
-        return settings.of(PageSettings).page
 
     @override
     def prepare(self, start: Start) -> None:

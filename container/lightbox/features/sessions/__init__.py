@@ -53,10 +53,6 @@ class Sessions(Feature):
     }
 
     @override
-    def enabled(self, settings: Settings) -> bool:
-        return settings.of(SessionSettings).sessions
-
-    @override
     def memory(self, settings: Settings) -> int:
         return settings.request_memory_mb // 4 << 20
 

@@ -52,10 +52,6 @@ class Streams(Feature):
     metrics = (OPEN, DROPPED)
 
     @override
-    def enabled(self, settings: Settings) -> bool:
-        return settings.of(StreamSettings).streams
-
-    @override
     def children(self, start: Start) -> Iterable[ChildSpec]:
         address = start.address("streams")
         arguments = [address, start.address("frames"), str(start.room), str(start.run_dir.path)]

@@ -47,10 +47,6 @@ class TfsApi(Feature):
     why_rest = "LIGHTBOX_TFS_API passes requests on to it"
 
     @override
-    def enabled(self, settings: Settings) -> bool:
-        return settings.of(TfsApiSettings).tfs_api
-
-    @override
     def probes(self, settings: Settings) -> Mapping[str, Probe]:
         return {"/": alive} if self.enabled(settings) else {}
 
