@@ -78,11 +78,6 @@ class ServerProcess:
         """Its log so far."""
         return self.log_path.read_text(errors="replace")
 
-    def shorten_log(self, most: int) -> None:
-        """Drop the log when it is larger than this size."""
-        if os.fstat(self._output.fileno()).st_size > most:
-            self._output.truncate(0)
-
     def wait_until(
         self, check: Callable[[], bool], seconds: float = START_SECONDS, pause: float = PAUSE_SECONDS
     ) -> float:

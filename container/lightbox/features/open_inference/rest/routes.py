@@ -30,14 +30,13 @@ from lightbox.features.open_inference.tensors import (
 )
 from lightbox.model.spec import Array
 from lightbox.model_runtime.wire.rest.number_lists import parsing_bytes
-from lightbox.openapi.schemas import TEXT, Schema, ref, struct
+from lightbox.openapi.schemas import TEXT, ref, struct
 from lightbox.user_code.aws import AwsHandlers
 
 SIZE = "json-header-size"
 JSON_TYPES = ("", "application/json", "application/octet-stream")
 """The marker with which callers of SageMaker's Triton containers declare a body of JSON alone."""
 _CHANGE = json_operation(struct({}), OF_A_LOAD)
-_INDEX: Schema = {"type": "array", "items": ref("RepositoryModel")}
 _INDEX_CODES = ANYWHERE | {"malformed_body", "unsupported_media_type"}
 _WANTED = {"type": "object", "properties": {"ready": {"type": "boolean", "description": "Leave out the others."}}}
 

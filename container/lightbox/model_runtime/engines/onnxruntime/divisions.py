@@ -75,8 +75,6 @@ _MOST_PARTS = 256
 """Parts of a split whose types are noted."""
 
 _Fields = list[tuple[int, int, memoryview]]
-_Change = Callable[[memoryview], list[bytes] | None]
-"""Returns what replaces a part of a message, None if it stays."""
 
 
 def guard_divisions(model: bytes) -> bytes | None:

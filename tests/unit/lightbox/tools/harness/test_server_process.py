@@ -31,15 +31,6 @@ def test_a_server_that_takes_too_long_is_distinguished() -> None:
     assert not caught.value.ended
 
 
-def test_a_log_without_a_folder_is_read_and_shortened() -> None:
-    with shell("echo first; exec sleep 3600") as server:
-        server.wait_until(lambda: bool(server.log), PATIENCE)
-        server.shorten_log(100)
-        assert server.log == "first\n"
-        server.shorten_log(1)
-        assert server.log == ""
-
-
 def test_orphans_do_not_outlive_the_server(tmp_path: Path) -> None:
     with shell("trap '' TERM; sh -c 'trap \"\" TERM; echo $$; sleep 3600; true' & sleep 3600", tmp_path) as server:
         server.wait_until(lambda: bool(server.log), PATIENCE)
