@@ -376,14 +376,6 @@ def test_boto3_loads_its_target_on_first_use(multi_model_stack: Stack, root: Pat
             client.invoke_endpoint(EndpointName="any", TargetModel=target, Body=IMAGE)
 
 
-@pytest.mark.extended
-def test_a_restarted_model_server_serves_what_was_loaded(multi_model_stack: Stack, root: Path) -> None:
-    assert load(multi_model_stack, "one", root / "one").status_code == 200
-    multi_model_stack.lose("-m lightbox.model_runtime.server")
-    multi_model_stack.wait_for_ping(200)
-    assert invoke(multi_model_stack, "one").json() == {"predictions": [1.0]}
-
-
 def test_bare_saved_models_and_other_layouts(multi_model_stack: Stack, root: Path) -> None:
     assert load(multi_model_stack, "bare", root / "one" / "model" / "1").status_code == 200
     assert invoke(multi_model_stack, "bare").json() == {"predictions": [1.0]}
