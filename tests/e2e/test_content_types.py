@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import re
 from typing import Any
@@ -13,8 +12,6 @@ import pytest
 import requests
 
 from contract.golden import replay
-from support.decoding import b64
-from support.fakes import png
 from support.models import GOLDEN
 from support.parameters import each
 from support.patience import PATIENCE
@@ -33,43 +30,9 @@ def invoke(
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize(
-    ("content_type", "body"),
-    [
-        ("application/json", '{"instances": [1, 2.5]}'),
-        ("application/json", "[1, 2.5]"),
-        ("application/jsonlines", "1\n2.5\n"),
-        ("application/jsons", "1 2.5"),
-        ("text/csv", "+1\n2.5\n"),
-    ],
-)
-def test_numbers_in(golden_stack: Stack, wire: str, content_type: str, body: str) -> None:
-    answer = invoke(golden_stack, body, "half_plus_two", wire, "tfs-model-version=1", Content_Type=content_type)
-    assert answer.json() == {"predictions": [2.5, 3.25]}
-
-
-@pytest.mark.parametrize("wire", WIRES)
 def test_what_is_not_finite_goes_both_ways(golden_stack: Stack, wire: str) -> None:
     answer = invoke(golden_stack, "[NaN, Infinity, -Infinity]", "half_plus_two", wire)
     assert answer.text == '{"predictions":[NaN,Infinity,-Infinity]}'
-
-
-@pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize(
-    "accept", ["application/jsonlines", "text/csv", "application/x-npy", "application/octet-stream"]
-)
-def test_numbers_out(golden_stack: Stack, wire: str, accept: str) -> None:
-    answer = invoke(golden_stack, "[1, 2.5]", "half_plus_two", wire, "tfs-model-version=1", Accept=accept)
-    assert answer.headers["Content-Type"].startswith(accept)
-    np.testing.assert_allclose(numbers(answer), np.array([2.5, 3.25]), rtol=FLOATS_RTOL)
-
-
-def numbers(answer: requests.Response) -> Any:
-    if answer.headers["Content-Type"] == "application/x-npy":
-        return np.load(io.BytesIO(answer.content))
-    if answer.headers["Content-Type"] == "application/octet-stream":
-        return np.frombuffer(answer.content, "<f4")
-    return np.array([float(line) for line in answer.text.splitlines()])
 
 
 CALL = re.compile(r"/v1/models/(\w+)(?:/versions/(\d+))?:(predict|classify|regress)")
@@ -134,26 +97,6 @@ def test_every_listed_difference_was_recorded() -> None:
     assert listed <= {case["id"] for case in RECORDED}
 
 
-def images() -> list[bytes]:
-    return [png(np.full(size, colour)) for size, colour in (((5, 9, 3), 10), ((30, 8, 3), 200))]
-
-
-@pytest.mark.parametrize("wire", WIRES)
-def test_images_of_different_sizes_are_one_batch(golden_stack: Stack, wire: str) -> None:
-    first, second = images()
-    as_json = json.dumps([b64(first), {"b64": b64(second)}])
-    from_json = invoke(golden_stack, as_json, "image_mean", wire, Content_Type="application/json")
-    assert from_json.status_code == 200, from_json.text
-    assert from_json.json() == {"predictions": [[10] * 3, [200] * 3]}
-    form = requests.post(
-        f"{golden_stack.url}/invocations",
-        files=[("image", ("a.png", first)), ("image", ("b.png", second))],
-        headers={"X-Amzn-SageMaker-Custom-Attributes": f"tfs-model-name=image_mean, tfs-transport={wire}"},
-        timeout=PATIENCE,
-    )
-    assert form.json() == from_json.json()
-
-
 def large(stack: Stack, path: str = "/invocations", **headers: str) -> requests.Response:
     """Return an answer of about 100 kB as received, without decompression."""
     with requests.Session() as session:
@@ -195,15 +138,3 @@ def test_compressed_bodies_are_read(golden_stack: Stack) -> None:
     bomb = gzip.compress(bytes(101 << 20))
     refused = golden_stack.invoke(bomb, Content_Encoding="gzip")
     assert (refused.status_code, refused.json()["code"]) == (413, "too_large")
-
-
-def test_boto3_sends_and_reads_any_type(golden_stack: Stack) -> None:
-    answer = golden_stack.boto3().invoke_endpoint(
-        EndpointName="any",
-        Body=b"1\n2.5\n",
-        ContentType="text/csv",
-        Accept="application/x-npy",
-        CustomAttributes="tfs-model-version=1",
-    )
-    assert answer["ContentType"] == "application/x-npy"
-    assert np.load(io.BytesIO(answer["Body"].read())).tolist() == [2.5, 3.25]
