@@ -135,15 +135,3 @@ def test_what_fits_is_answered_meanwhile_and_all_afterwards(small_stack: SmallSt
     assert post(small_stack, "/invocations", IMAGE + bytes(2_500_000)).status_code == 200
     assert small_stack.workers() == before
     assert small_stack.is_without_bodies()
-
-
-def test_the_refusal_is_logged_and_counted_as_what_it_is(full_stack: SmallStack) -> None:
-    headers = {"Content-Type": "image/png", "X-Request-Id": "does-not-fit"}
-    assert (
-        requests.post(f"{full_stack.url}/invocations", bytes(BODY_BYTES), headers=headers, timeout=PATIENCE).status_code
-        == 507
-    )
-    (line,) = full_stack.lines_with("request_id=does-not-fit")
-    assert "status=507" in line and "error=no_room" in line
-    pages = (requests.get(f"{full_stack.url}/metrics", timeout=PATIENCE).text for _ in poll())
-    assert any('lightbox_rejected_total{reason="no_room"}' in page for page in pages)

@@ -131,45 +131,6 @@ def test_refusals_are_counted_by_reason(observed_stack: Stack) -> None:
     assert value(observed_stack, "lightbox_rejected_total", reason="image_undecodable") == before + 1
 
 
-@pytest.mark.parametrize(
-    ("sent", "status", "reason", "method", "path"),
-    [
-        (
-            b"POST /invocations?a=b HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000000\r\n\r\n",
-            413,
-            "too_large",
-            "POST",
-            None,
-        ),
-        (
-            b"POST /endpoints/e/invocations HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000000\r\n\r\n",
-            424,
-            "too_large",
-            "POST",
-            None,
-        ),
-        (b"GET /internal/x HTTP/1.1\r\nHost: a\r\n\r\n", 404, "route_not_found", "GET", "/internal/x"),
-        (b"POST /ping HTTP/1.1\r\nContent-Length: +0\r\n\r\n", 400, "bad_request", "POST", "/ping"),
-        (b"\x16\x03\x01\x00 \xff\x1b[31m\r\n\r\n", 400, "bad_request", "-", "-"),
-        (b"GET /" + b"x" * 20000 + b" HTTP/1.1\r\n\r\n", 414, "bad_request", None, None),
-    ],
-    ids=["too large", "too large for boto3", "hidden route", "malformed header", "no HTTP", "long line"],
-)
-def test_what_nginx_answers_by_itself_is_logged_and_counted(
-    observed_stack: Stack, sent: bytes, status: int, reason: str, method: str | None, path: str | None
-) -> None:
-    before, lines = value(observed_stack, "lightbox_rejected_total", reason=reason), len(request_lines(observed_stack))
-    with socket.create_connection(("127.0.0.1", observed_stack.port), timeout=PATIENCE) as connection:
-        connection.sendall(sent)
-        assert f" {status} ".encode() in connection.recv(1 << 16).splitlines()[0]
-    assert any(len(request_lines(observed_stack)) > lines for _ in poll())
-    (line,) = request_lines(observed_stack)[lines:]
-    assert (line["process"], line["status"], line["error"], line["route"]) == ("nginx", status, reason, "unmatched")
-    assert method in (None, line["method"])
-    assert path in (None, line["path"])
-    assert value(observed_stack, "lightbox_rejected_total", reason=reason) == before + 1
-
-
 def test_names_that_callers_invent_make_no_series(observed_stack: Stack) -> None:
     observed_stack.invoke(b"{}", X_Amzn_SageMaker_Custom_Attributes="tfs-model-name=invented")
     observed_stack.invoke(b"{}", path="/invented")
