@@ -109,17 +109,3 @@ def test_a_key_has_a_rate_and_so_many_requests_at_once(shared: Stack, door: Door
         assert refused.headers["RateLimit-Policy"] == '"two";q=2;w=3600'
         with pytest.raises(triton.InferenceServerException, match="RESOURCE_EXHAUSTED"):
             client.infer("quick", [x], headers={"x-api-key": "two"})
-
-
-@pytest.mark.extended
-def test_a_killed_workers_requests_hold_no_places(shared: Stack, door: Door) -> None:
-    with ThreadPoolExecutor(2 * PLACES) as pool:
-        slow = [pool.submit(ask, shared, "slow") for _ in range(PLACES)]
-        door.wait_for(8)
-        shared.wait_until(lambda: shared.present() >= PLACES)
-        assert ask(shared, "slow") == 503
-        (worker,) = [p for p in shared.processes("gunicorn") if p.ppid() != shared.process.pid and not p.children()]
-        worker.kill()
-        assert {future.result() for future in slow} == {503}
-        door.open()
-        shared.wait_until(lambda: ask(shared, "slow") == 200)
