@@ -1,7 +1,8 @@
 """Compares this checkout of Lightbox with another: ``python -m benchmark.against FOLDER``
 
 Each is started by its own ``serve.sh``, so the other may have any layout. A block starts both, sends images to them in
-turn and stops them; every second block starts the other one first. Prints medians over the blocks, and ratios.
+turn and stops them; every second block starts the other one first. Each round also measures the bound. Prints medians
+over the blocks, and ratios.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmark import machine, prepare, tables
+from benchmark import machine, photos, prepare, tables
 from benchmark.clients import Load
-from benchmark.declarations import Experiment, Scale, Scenario, Variant
+from benchmark.declarations import BOUND, Experiment, Scale, Scenario, Variant
 from benchmark.runner import all_answered, run
 from benchmark.scenarios import common
 from benchmark.servers import REPOSITORY
 
-BLOCKS, ROUNDS, WARM_UP = 6, 4, 40
+BLOCKS, ROUNDS, WARM_UP = 5, 3, 40
 LOADS = (Load(150), Load(300, clients=8))
 THIS, OTHER = "this", "other"
 Block = Mapping[str, Any]
@@ -39,20 +40,22 @@ def block(number: int, checkouts: Mapping[str, Path], caches: Path) -> Scenario:
         variants.append(Variant(name, stack, common.post_image(common.MODEL)))
     turn = tuple(variants if number % 2 else reversed(variants))
     clients = {load: f"{load.clients} client{'s' if load.clients > 1 else ''}" for load in LOADS}
-    experiments = tuple(Experiment(title, title, turn, load, ROUNDS, WARM_UP) for load, title in clients.items())
+    experiments = tuple(
+        Experiment(title, title, turn, load, ROUNDS, WARM_UP, photos.photo()) for load, title in clients.items()
+    )
     return Scenario(f"block {number}", experiments)
 
 
 def figures(result: Block) -> dict[str, dict[str, float]]:
     """Return the figures of a block by their names; each has a value for ``THIS`` and ``OTHER``."""
-    servers = {server["name"]: server for server in result["servers"]}
+    servers, cpu = {server["name"]: server for server in result["servers"]}, dict[str, dict[str, float]]()
+    for experiment in result["experiments"]:
+        used = {row["name"]: sum(row["cpu_ms"].values()) for row in experiment["variants"]}
+        bound = used.pop(BOUND)
+        cpu[f"CPU ms an image, {experiment['title']}"] = used
+        cpu[f"of these above the bound, {experiment['title']}"] = {name: ms - bound for name, ms in used.items()}
     return {
-        **{
-            f"CPU ms an image, {experiment['title']}": {
-                row["name"]: sum(row["cpu_ms"].values()) for row in experiment["variants"]
-            }
-            for experiment in result["experiments"]
-        },
+        **cpu,
         "memory of gunicorn, MB": {name: server["pss"]["gunicorn"] / 1e6 for name, server in servers.items()},
         "memory of all processes, MB": {name: sum(server["pss"].values()) / 1e6 for name, server in servers.items()},
         "start, s": {name: server["ready"] for name, server in servers.items()},

@@ -80,18 +80,22 @@ class Server(Protocol):
 
 @dataclass(frozen=True)
 class Rival:
-    """A script of rivals/ that serves HTTP on the given port; ``health`` answers 200 when it is ready."""
+    """A script of rivals/ that serves HTTP on the given port; ``health`` answers 200 when it is ready.
+
+    ``settings`` are environment variables.
+    """
 
     name: str
     script: str
     health: str
+    settings: tuple[tuple[str, str], ...] = ()
 
     def start(self, folder: Path) -> Running:
         """Start the server in the virtual environment of the others."""
         port = free_ports(2)
         command = [str(VENV / "bin" / "python"), str(RIVALS / self.script), str(port)]
         environ = clean_environ() | {"PYTHONPATH": str(REPOSITORY / "scripts"), "PYTHONUNBUFFERED": "1"}
-        server = ServerProcess(command, environ, folder)
+        server = ServerProcess(command, environ | dict(self.settings), folder)
         return Running(server, Address(port)).when_ready(self.health)
 
 

@@ -1,4 +1,4 @@
-"""The targets of ratios: CPU time, latency and throughput of one row beside others of its table."""
+"""The targets: CPU time, latency and throughput of one row beside others of its table, and CPU time above the bound."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Experiment = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Target:
-    """A row's figure divided by the best of others, in the experiment of a key.
+    """A row's figure divided by the best of others, in the experiment of a key; its difference from that of ``BOUND``.
 
     ``bound`` is the maximum for CPU time and latency, the minimum for throughput.
     """
@@ -35,12 +35,14 @@ class Target:
         found = [self._figure(rows.get(name, {})) for name in (self.ours, *self.theirs)]
         if not all(found):
             return []
-        is_minimum = self.figure == "throughput"
-        ratio = found[0] / (max if is_minimum else min)(found[1:])
-        is_met = ratio >= self.bound if is_minimum else ratio <= self.bound
-        what = f"{experiment['title']}, {UNITS[self.figure]}: {self.ours} ÷ {' or '.join(self.theirs)}"
+        is_minimum, is_above = self.figure == "throughput", self.theirs == (BOUND,)
+        best = (max if is_minimum else min)(found[1:])
+        value = found[0] - best if is_above else found[0] / best
+        is_met = value >= self.bound if is_minimum else value <= self.bound
+        beside = "−" if is_above else "÷"  # noqa: RUF001 - a minus sign
+        what = f"{experiment['title']}, {UNITS[self.figure]}: {self.ours} {beside} {' or '.join(self.theirs)}"
         bound = f"{'≥' if is_minimum else '≤'} {tables.number(self.bound)}"
-        return [what, bound, tables.number(ratio), "met" if is_met else "**missed**"]
+        return [what, bound, tables.number(value), "met" if is_met else "**missed**"]
 
     def _figure(self, row: Mapping[str, Any]) -> float:
         return float(sum(row.get("cpu_ms", {}).values()) if self.figure == "cpu" else row.get(self.figure, 0.0))
@@ -48,8 +50,8 @@ class Target:
 
 ONE, EIGHT = "same_network_1", "same_network_8"
 TARGETS = (
-    Target(ONE, "cpu", AUTO, (BOUND,), 1.10),
-    Target(EIGHT, "cpu", AUTO, (BOUND,), 1.10),
+    Target(ONE, "cpu", AUTO, (BOUND,), 1.75),
+    Target(EIGHT, "cpu", AUTO, (BOUND,), 1.00),
     Target(ONE, "p50", AUTO, (LITSERVE,), 0.80),
     Target(EIGHT, "throughput", AUTO, (LITSERVE,), 1.35),
     Target(EIGHT, "cpu", AUTO, (LITSERVE,), 0.70),

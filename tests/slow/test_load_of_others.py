@@ -1,4 +1,4 @@
-"""MLPerf's LoadGen, in scripts/loadgen.py."""
+"""MLPerf's LoadGen, in scripts/loadgen.py, and beside another server."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmark import highest
+from lightbox.tools.model_zoo import efficientnet_lite0
 from support import commands
 from support.environments import environment
+from support.isolation import own_environ
 from support.stack import REPOSITORY, Stack, running
 
 PHOTO = REPOSITORY / "docs" / "samples" / "digit-7.png"
@@ -54,3 +57,15 @@ def test_errors_are_not_valid(python: Path, stack: Stack) -> None:
     code, figures = loadgen(python, stack, "--rate", "50", "--milliseconds", "60000", "--content-type", "text/plain")
     assert (code, figures["valid"]) == (1, False)
     assert figures["failed"] == figures["images"]
+
+
+def test_servers_are_measured_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment(".venv-bench")
+    for name, value in own_environ().items():
+        monkeypatch.setenv(name, value)
+    (folder := tmp_path / highest.MODEL / "1").mkdir(parents=True)
+    efficientnet_lite0.save_onnx("uint8", folder)
+    found = highest.variants(tmp_path)[:2]
+    figures = highest.measured(found, milliseconds=60000, rounds=1, seconds=3)
+    assert [*figures] == ["LitServe + ONNX Runtime", "Lightbox, openvino f32"]
+    assert [(one["valid"], one["failed"]) for (one,) in figures.values()] == [(True, 0)] * 2

@@ -65,13 +65,14 @@ def variant(name: str) -> Variant:
     return Variant(name, stack(name, (EQUAL_RESPONSES | OTHER_RESPONSES)[name]), post_image(MODEL))
 
 
-def rival(name: str) -> Variant:
+def rival(name: str, **settings: str) -> Variant:
     """Return a row of another server; the client uses that server's fastest input format."""
+    more = tuple(settings.items())
     photo = photos.photo()
     form, form_type = encode_multipart_formdata({"image": ("photo.jpg", photo, "image/jpeg")})
     rivals = {
-        FASTAPI: (Rival(name, "fastapi_onnx.py", "/"), HttpClient(photo, "application/octet-stream", "/binary/")),
-        LITSERVE: (Rival(name, "litserve_onnx.py", "/health"), HttpClient(form, form_type, "/predict")),
-        BENTOML: (Rival(name, "bento_onnx.py", "/readyz"), HttpClient(photo, "image/jpeg", "/predict")),
+        FASTAPI: (Rival(name, "fastapi_onnx.py", "/", more), HttpClient(photo, "application/octet-stream", "/binary/")),
+        LITSERVE: (Rival(name, "litserve_onnx.py", "/health", more), HttpClient(form, form_type, "/predict")),
+        BENTOML: (Rival(name, "bento_onnx.py", "/readyz", more), HttpClient(photo, "image/jpeg", "/predict")),
     }
     return Variant(name, *rivals[name])

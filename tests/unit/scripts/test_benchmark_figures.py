@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmark import figures, tables, targets
+from benchmark import figures, highest, tables, targets
 from benchmark.clients import Sample
 from benchmark.declarations import BOUND, Scale, Scenario
 from benchmark.scenarios import SCENARIOS, common
@@ -63,14 +63,25 @@ def load() -> dict[str, Any]:
 
 def test_tables_have_the_figures_of_rows_and_of_targets() -> None:
     lines = tables.scenario(load())
-    assert f"| {common.AUTO} | 10.0 | 10.0 | 1.10 | 11.0 | 5.50 | 5.50 | 200 MB |" in lines
+    assert f"| {common.AUTO} | 10.0 | 10.0 | 11.0 | 1.00 | 5.50 | 5.50 | 200 MB |" in lines
     assert f"| 40 | {common.AUTO} | 10.0 | 10.0 | 100 |" in lines
     assert f"same_network_8, {common.LITSERVE}: 0 failed: `HTTP 500`" in lines
     verdicts = "\n".join(targets.table(load()["experiments"]))
-    assert f"ms of CPU: {common.AUTO} ÷ {BOUND} | ≤ 1.10 | 1.10 | met |" in verdicts
+    assert f"ms of CPU: {common.AUTO} − {BOUND} | ≤ 1.00 | 1.00 | met |" in verdicts  # noqa: RUF001 - a minus sign
     both = f"{common.FASTAPI} or {common.BENTOML}"
     assert f"requests/s: {common.AUTO} ÷ {both} | ≥ 1.10 | 0.90 | **missed** |" in verdicts
     assert f"requests/s: {common.AUTO} ÷ {common.LITSERVE} | ≥ 1.35 | 1.50 | met |" in verdicts
+
+
+def test_the_highest_rates_are_medians_beside_the_first_server() -> None:
+    def rounds(*rates: float) -> list[dict[str, float]]:
+        return [{"rate": rate, "p50": 10, "p99": 20} for rate in rates]
+
+    lines = highest.table({"other": rounds(30, 50), "this": rounds(110, 90)})
+    assert lines[2:4] == [
+        "| other | 40.0 | 1.00 | 10.0 | 20.0 | 30.0 50.0 |",
+        "| this | 100 | 2.50 | 10.0 | 20.0 | 110 90.0 |",
+    ]
 
 
 @pytest.fixture
