@@ -244,7 +244,11 @@ def page_tables(found: Iterable[Figures]) -> list[str]:
     """Return the lines of both tables: a row for each model and way."""
     rows = sorted(found, key=lambda one: one.flops)
     number = tables.number
-    stages = [[one.model, str(one.way), *map(number, one.stages.values()), number(one.request)] for one in rows]
+    present = {one.model: one.request for one in rows if one.way == ways()[0]}
+    stages = [
+        [one.model, str(one.way), *map(number, (*one.stages.values(), one.request, one.request / present[one.model]))]
+        for one in rows
+    ]
     rates = []
     for one in rows:
         speeds = (number(each / 1e9) for each in (one.flops, one.rate, one.peak))
@@ -252,7 +256,7 @@ def page_tables(found: Iterable[Figures]) -> list[str]:
         rates.append([one.model, str(one.way), *speeds, f"{one.rate / one.peak:.0%}", *images])
     columns = ["GFLOP", "GFLOP/s", "peak", "share", "model alone", "`lightbox.load`", "endpoint"]
     return [
-        *tables.table(["ms of CPU", "engine", *STAGES, "all"], stages, "llr"),
+        *tables.table(["ms of CPU", "engine", *STAGES, "all", f"÷ {ways()[0]}"], stages, "llr"),
         *tables.table(["images/s a core", "engine", *columns], rates, "llr"),
     ]
 

@@ -28,7 +28,7 @@ from benchmark.servers import REPOSITORY, VENV, Stack
 from lightbox.base.telemetry import say
 
 MODEL, MILLISECONDS = "efficientnet_lite0", 50.0
-ROUNDS, SECONDS = 2, 12.0
+ROUNDS, SECONDS = 3, 5.0
 Figures = Mapping[str, Any]
 """What scripts/loadgen.py prints."""
 

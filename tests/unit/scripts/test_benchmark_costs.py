@@ -62,7 +62,7 @@ def test_stages_are_medians_of_the_log_and_add_up_to_the_processes() -> None:
 def test_tables_have_shares_and_rates() -> None:
     stages = dict.fromkeys(costs.STAGES, 1.0) | {"model": 4.0}
     lines = costs.page_tables([Figures("net", F32, 0.4e9, 200e9, Core(4.0, 8.0), stages)])
-    assert "| net | openvino f32 | 1.00 | 1.00 | 1.00 | 1.00 | 4.00 | 1.00 | 1.00 | 10.0 |" in lines
+    assert "| net | openvino f32 | 1.00 | 1.00 | 1.00 | 1.00 | 4.00 | 1.00 | 1.00 | 10.0 | 1.00 |" in lines
     assert "| net | openvino f32 | 0.40 | 100 | 200 | 50% | 250 | 125 | 100 |" in lines
 
 
