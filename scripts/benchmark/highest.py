@@ -30,7 +30,7 @@ from lightbox.base.telemetry import say
 MODEL, MILLISECONDS = "efficientnet_lite0", 50.0
 ROUNDS, SECONDS = 3, 5.0
 Figures = Mapping[str, Any]
-"""What scripts/loadgen.py prints."""
+"""Of a run, as scripts/loadgen.py prints them."""
 
 
 def variants(folder: Path) -> list[Variant]:
