@@ -13,6 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import cast
+
+from typing_extensions import override
 
 from lightbox.base.error_texts import shorten
 from lightbox.base.telemetry.line_limit import REPORT_SECONDS, LineLimit, many_lines
@@ -22,9 +25,11 @@ LAST_LINES = 20
 LINE_LIMIT = 1 << 16
 _LONGEST_PART = 8
 """A logged line is at most this part of what its process may log at once."""
+PAUSE_SECONDS, _MUCH = 0.05, 1 << 15
+"""Between two reads of output that come to fewer bytes: not every line of a busy process wakes this one."""
 LAST_OUTPUT_SECONDS = 0.5
 """Seconds for which the output of an ended process's orphans is forwarded."""
-OWN_OUTPUT_SECONDS = 0.02
+OWN_OUTPUT_SECONDS = 2 * PAUSE_SECONDS
 """Seconds to wait for the rest of an ended process's output: it is in the pipe, which orphans may keep open."""
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -147,7 +152,7 @@ class Child:
     async def _pump(self, receive: int) -> None:
         stream = asyncio.StreamReader(limit=LINE_LIMIT)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(receive, "rb")
+            lambda: _Output(stream), os.fdopen(receive, "rb")
         )
         with closing(transport):
             while read := await _read_line(stream):
@@ -172,6 +177,24 @@ class Child:
             if report := limit.report(is_last):
                 self._report_is_due = False
                 log(report)
+
+
+class _Output(asyncio.StreamReaderProtocol):
+    """Reads a pipe with pauses, unless it fills: nginx, which refuses hundreds of requests a second, writes of each."""
+
+    _pipe: asyncio.ReadTransport
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._pipe = cast(asyncio.ReadTransport, transport)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if len(data) < _MUCH:
+            self._pipe.pause_reading()
+            asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._pipe.resume_reading)
 
 
 async def _read_line(stream: asyncio.StreamReader) -> bytes:

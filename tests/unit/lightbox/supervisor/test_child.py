@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from lightbox.base.telemetry.line_limit import few_lines, record_lines
 from lightbox.supervisor import child as module
-from lightbox.supervisor.child import Child
+from lightbox.supervisor.child import PAUSE_SECONDS, Child
 from support.patience import PATIENCE
 
 ENDS_BEFORE_ITS_WORKER = """
@@ -77,6 +79,22 @@ def test_a_flood_of_lines_is_cut_off_and_counted(capsys: pytest.CaptureFixture[s
     counted = sum(map(int, re.findall(r"(\d+) log lines of talker were dropped: more than 512 bytes per second", text)))
     assert counted == child.limit.dropped == 5002 - text.count("] short") - text.count("\\x00 … ") - text.count("last")
     assert child.last_lines[-1] == "last"
+
+
+def test_not_every_line_of_a_busy_process_wakes_the_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, feed = [], asyncio.StreamReader.feed_data
+
+    def note(stream: asyncio.StreamReader, data: bytes) -> None:
+        reads.append(data)
+        feed(stream, data)
+
+    monkeypatch.setattr(asyncio.StreamReader, "feed_data", note)
+    script = "import time\nfor n in range(200): print(n, flush=True) or time.sleep(0.002)"
+    child = Child("busy", [sys.executable, "-c", script], dict(os.environ))
+    started = time.monotonic()
+    assert asyncio.run(child.run()) == 0
+    assert b"".join(reads).split() == [b"%d" % number for number in range(200)]
+    assert len(reads) <= (time.monotonic() - started) / PAUSE_SECONDS + 2
 
 
 def test_a_processs_records_stay_beside_a_librarys_flood(capsys: pytest.CaptureFixture[str]) -> None:
