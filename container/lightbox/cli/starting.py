@@ -65,7 +65,11 @@ def prepared_supervisor(settings: Settings, while_planning: AbstractContextManag
         with while_planning:
             plan = make_plan(settings, run_dir, wants(settings))
         start = Start(settings, plan, run_dir, [feature.name for feature in enabled(settings)])
-        yield Supervisor(start, prepare(start))
+        supervisor = Supervisor(start, prepare(start))
+        try:
+            yield supervisor
+        finally:
+            supervisor.close_listeners()
 
 
 @contextmanager

@@ -414,12 +414,16 @@ class Supervisor:
         ended = f"{child.name} cannot stay up: it ended with {describe_exit(code)}; its last lines:\n{text}"
         return unloadable(text, self._plan.models) or ended
 
-    async def _stop_children(self) -> None:
-        """Stop in order: the processes that admit requests, the workers, the model servers."""
-        self._health.draining = True
+    def close_listeners(self) -> None:
+        """Close this process's copies of the sockets: once its children's are closed, callers are refused."""
         self._nginx.close_listeners()
         for listener in self._listeners:
             listener.close()
+
+    async def _stop_children(self) -> None:
+        """Stop in order: the processes that admit requests, the workers, the model servers."""
+        self._health.draining = True
+        self.close_listeners()
         log("stopping: accepted requests finish first")
         groups = [[child] for child in self._code.children]
         before = [spec.name for spec in self._added.children if not spec.behind]
