@@ -21,8 +21,9 @@ _LEAST_SAID = "error"
 _LINE = re.compile(rf"\S+ \S+ \[(?P<level>{'|'.join(LEVELS)})\] \d+#\d+: (\*\d+ )?(?P<said>.*)")
 """Date, time, level, process and connection. Anchored at the beginning: a caller's text comes later in a line."""
 
-_REFUSED = "no live upstreams while connecting to upstream"
-"""nginx refuses a request because the sidecar is full. The request's own line reports it too."""
+REFUSED = "no live upstreams while connecting to upstream"
+"""nginx refuses a request because the sidecar is full: hundreds a second under overload. The request's own line reports
+it too."""
 
 ANSWERED = "lightbox-answered "
 """First word of the line about a request that nginx answered itself, as in nginx.conf; JSON follows."""
@@ -74,7 +75,7 @@ class NginxLog:
         entry = _LINE.match(line)
         if entry is None:
             return False
-        if entry["said"].startswith(_REFUSED):
+        if entry["said"].startswith(REFUSED):
             return True
         if lost := _LOST_WORKER.match(entry["said"]):
             self._lost_worker(lost[1])

@@ -26,10 +26,10 @@ LINE_LIMIT = 1 << 16
 _LONGEST_PART = 8
 """A logged line is at most this part of what its process may log at once."""
 PAUSE_SECONDS, _MUCH = 0.05, 1 << 15
-"""Between two reads of output that come to fewer bytes: not every line of a busy process wakes this one."""
+"""After a read of fewer bytes with text that may wait: not every such line of a busy process wakes this one."""
 LAST_OUTPUT_SECONDS = 0.5
 """Seconds for which the output of an ended process's orphans is forwarded."""
-OWN_OUTPUT_SECONDS = 2 * PAUSE_SECONDS
+OWN_OUTPUT_SECONDS = 0.02
 """Seconds to wait for the rest of an ended process's output: it is in the pipe, which orphans may keep open."""
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -41,7 +41,8 @@ class Child:
     It leads its own process group: Ctrl-C in a terminal reaches only the supervisor, which stops its children in order.
     If the supervisor is killed, the kernel sends the child SIGTERM. ``edit`` maps each line of output to a log line, or
     to None. ``on_end`` is called at the process's end, even while orphans keep its pipe open. Lines beyond ``limit``
-    are dropped, counted and reported; those that begin with ``mark``, which is not logged, have ``record_limit``.
+    are dropped, counted and reported; those that begin with ``mark``, which is not logged, have ``record_limit``. After
+    output with the text ``may_wait`` more is read a moment later.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Child:
         self.keep_descriptors = tuple(keep_descriptors)
         self.edit = edit
         self.mark = ""
+        self.may_wait = ""
         self.on_end: Callable[[], object] = lambda: None
         self.limit: LineLimit = many_lines(name)
         self.record_limit: LineLimit = many_lines(name)
@@ -152,7 +154,7 @@ class Child:
     async def _pump(self, receive: int) -> None:
         stream = asyncio.StreamReader(limit=LINE_LIMIT)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: _Output(stream), os.fdopen(receive, "rb")
+            lambda: _Output(stream, self.may_wait.encode()), os.fdopen(receive, "rb")
         )
         with closing(transport):
             while read := await _read_line(stream):
@@ -180,9 +182,13 @@ class Child:
 
 
 class _Output(asyncio.StreamReaderProtocol):
-    """Reads a pipe with pauses, unless it fills: nginx, which refuses hundreds of requests a second, writes of each."""
+    """Reads a pipe, with a pause after what has the text ``may_wait``, unless the pipe fills."""
 
     _pipe: asyncio.ReadTransport
+
+    def __init__(self, stream: asyncio.StreamReader, may_wait: bytes) -> None:
+        super().__init__(stream)
+        self._may_wait = may_wait
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -192,7 +198,7 @@ class _Output(asyncio.StreamReaderProtocol):
     @override
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if len(data) < _MUCH:
+        if self._may_wait and self._may_wait in data and len(data) < _MUCH:
             self._pipe.pause_reading()
             asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._pipe.resume_reading)
 

@@ -17,7 +17,7 @@ from lightbox.nginx.body_memory import BodyAccount
 from lightbox.nginx.configuration import render
 from lightbox.nginx.installation import find_nginx
 from lightbox.nginx.listeners import address_of, inherited, listen_for_callers
-from lightbox.nginx.log import NginxLog, RefusedRequests
+from lightbox.nginx.log import REFUSED, NginxLog, RefusedRequests
 from lightbox.nginx.tls import TlsWatch
 from lightbox.supervisor.child import Child
 
@@ -63,7 +63,7 @@ class NginxProcess:
 
     def _make_child(self, nginx_conf: Path, environ: dict[str, str]) -> Child:
         log = NginxLog(self._settings.nginx_loglevel, self.refused.answered, self.bodies.give_back, self._renew)
-        return Child(
+        child = Child(
             "nginx",
             [find_nginx(), "-e", "stderr", "-c", str(nginx_conf)],
             environ | inherited(self._listeners),
@@ -71,6 +71,8 @@ class NginxProcess:
             keep_descriptors=[listener.fileno() for listener in self._listeners],
             edit=log.edit,
         )
+        child.may_wait = REFUSED
+        return child
 
     def _write_configuration(self) -> Path:
         run_dir = self._start.run_dir.path

@@ -33,7 +33,8 @@ def test_an_end_is_reported_before_orphans_have_finished(tmp_path: Path) -> None
 
 
 OUTLIVED_BY_ITS_WORKER = """
-(trap "" TERM; until [ -e go ]; do sleep 0.01; done; echo late) &
+(trap "" TERM; touch ready; until [ -e go ]; do sleep 0.01; done; echo late) &
+until [ -e ready ]; do sleep 0.01; done
 exit 3
 """
 
@@ -81,7 +82,7 @@ def test_a_flood_of_lines_is_cut_off_and_counted(capsys: pytest.CaptureFixture[s
     assert child.last_lines[-1] == "last"
 
 
-def test_not_every_line_of_a_busy_process_wakes_the_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_not_every_line_that_may_wait_wakes_the_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
     reads, feed = [], asyncio.StreamReader.feed_data
 
     def note(stream: asyncio.StreamReader, data: bytes) -> None:
@@ -89,12 +90,29 @@ def test_not_every_line_of_a_busy_process_wakes_the_supervisor(monkeypatch: pyte
         feed(stream, data)
 
     monkeypatch.setattr(asyncio.StreamReader, "feed_data", note)
-    script = "import time\nfor n in range(200): print(n, flush=True) or time.sleep(0.002)"
+    script = "import time\nfor n in range(200): print(f'{n}:full', flush=True) or time.sleep(0.002)\ntime.sleep(1)"
     child = Child("busy", [sys.executable, "-c", script], dict(os.environ))
+    child.may_wait = "full"
     started = time.monotonic()
     assert asyncio.run(child.run()) == 0
-    assert b"".join(reads).split() == [b"%d" % number for number in range(200)]
+    assert b"".join(reads).split() == [b"%d:full" % number for number in range(200)]
     assert len(reads) <= (time.monotonic() - started) / PAUSE_SECONDS + 2
+
+
+def test_other_lines_are_read_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "PAUSE_SECONDS", PATIENCE)
+    lines: list[str] = []
+
+    def edit(line: str) -> str:
+        lines.append(line)
+        (tmp_path / line).touch()  # the process waits for it
+        return line
+
+    script = "for line in one two; do echo $line; until [ -e $line ]; do sleep 0.01; done; done"
+    child = Child("calm", ["sh", "-c", script], dict(os.environ), cwd=tmp_path, edit=edit)
+    child.may_wait = "full"
+    asyncio.run(asyncio.wait_for(child.run(), PATIENCE))
+    assert lines == ["one", "two"]
 
 
 def test_a_processs_records_stay_beside_a_librarys_flood(capsys: pytest.CaptureFixture[str]) -> None:
