@@ -50,7 +50,7 @@ class Target:
 
 ONE, EIGHT = "same_network_1", "same_network_8"
 TARGETS = (
-    Target(ONE, "cpu", AUTO, (BOUND,), 1.75),
+    Target(ONE, "cpu", AUTO, (BOUND,), 1.10),
     Target(EIGHT, "cpu", AUTO, (BOUND,), 1.00),
     Target(ONE, "p50", AUTO, (LITSERVE,), 0.80),
     Target(EIGHT, "throughput", AUTO, (LITSERVE,), 1.35),

@@ -124,6 +124,7 @@ def gunicorn_command(
         "lightbox.core.gunicorn_worker.LingeringWorker",
         f"--workers={settings.workers}",
         f"--threads={-(-most_requests // settings.workers)}",
+        # A worker that gives no sign of life for longer than a handler may take is replaced.
         f"--timeout={int(settings.handler_seconds) + 5}",
         f"--graceful-timeout={max(1, int(settings.drain_seconds))}",
         "--keep-alive=75",

@@ -139,6 +139,7 @@ class BatchingSession:
             raise StatusError(Code.RESOURCE_EXHAUSTED, text)
         options = run_options(remaining if remaining < math.inf else None)
         rows = sum(task.rows for task in tasks)
+        # Up to the smallest allowed size that holds them.
         padding = next((size for size in self._options.allowed_batch_sizes if size >= rows), rows) - rows
         feeds = {name: self._merge(name, tasks, padding) for name in tasks[0].inputs}
         outputs = self._session.run(feeds, fetches, options)
