@@ -33,6 +33,7 @@ from faults.report import report, row
 from faults.run import Scenario, run
 from faults.shares import shares
 from faults.stack import FIXED_ONLY, KINDS, make_models, model_servers
+from faults.wall_clock import wall_clock
 from real_server.program import EMBEDDED
 
 HISTORIES = REPOSITORY / "build" / "faults"
@@ -124,6 +125,8 @@ def _scenarios(options: argparse.Namespace, stack: ExitStack) -> Iterator[Scenar
     yield Scenario("changing models", changing_models(options.folder / "changing_models", of_changing), changing)
     within, forbidden = stack.enter_context(weight.container())
     yield Scenario("container", weight.traffic(fixed, options.folder), weight.faults(forbidden), within)
+    within, steps = stack.enter_context(wall_clock())
+    yield Scenario("clock", fixed_models("clock", fixed, of_fixed), steps, within)
     file = options.folder / "spoiled"
     settings = stack.enter_context(stand_in.settings(file, EMBEDDED))
     yield Scenario("stand-in", fixed_models("stand-in", fixed, settings), stand_in.faults(file))

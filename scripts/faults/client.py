@@ -22,8 +22,8 @@ from lightbox.base.errors import STATUS_OF_CODE
 from lightbox.base.request_context import REQUEST_ID_HEADER
 from lightbox.features.open_inference.grpc.messages import INFERENCE_SERVICE
 
-RESPONSE_SECONDS = 300.0
-"""Longer than the server's own deadline: a request without an answer after this many seconds is lost."""
+RESPONSE_SECONDS = 120.0
+"""Longer than the server's own deadlines: a request without an answer after this many seconds is lost."""
 LIMIT_SECONDS = 45.0
 """The server's own deadline, 30 s, and the time that nginx has beyond it."""
 INFER, STREAM = f"/{INFERENCE_SERVICE}/ModelInfer", "/invocations-bidirectional-stream"

@@ -42,7 +42,7 @@ def others(lasting: float) -> Iterator[Scenario]:
         assert isinstance(variant.client, HttpClient), "all are asked over HTTP"
         health = variant.server.health if isinstance(variant.server, Rival) else "/ping"
         traffic = Traffic(variant.server, partial(_acts, variant.client, health), kinds=_kinds, health=health)
-        kinds = (LISTENS,) if variant.name == common.FASTAPI else (LISTENS, BEHIND)
+        kinds = (LISTENS, BEHIND) if variant.name in (common.AUTO, common.LITSERVE) else (LISTENS,)
         for fault in of_processes.faults(kinds, REPLACED_SECONDS):
             if not fault.name.endswith(LEFT_OUT):
                 # What a process ends with it, and which connections it holds, differs by server.

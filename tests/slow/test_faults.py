@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import time
 from pathlib import Path
+from subprocess import PIPE
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from benchmark.scenarios.common import AUTO, BENTOML, FASTAPI, LITSERVE
 from faults.checker import check
+from faults.fault import Target
 from faults.history import lines
+from faults.wall_clock import HOUR_SECONDS, wall_clock
 from support import commands
 from support.environments import environment
 from support.isolation import own_environ
@@ -21,6 +28,7 @@ SCENARIOS = {
     "fixed models": "SIGKILL|is full|packet|gone|(nginx worker|gunicorn worker|model server): (no|frozen for)",
     "changing models": "SIGKILL|(master|model server): no",
     "container": "",
+    "clock": "",
     "stand-in": "",
 }
 """Regular expressions of faults: each process is killed in both modes, and those with most to do lack something, or are
@@ -42,6 +50,39 @@ def test_nothing_is_lost(scenario: str, sample_models: Path, tmp_path: Path) -> 
     verdict = check(lines(history))
     assert verdict.counts["200"] > 100, done.stdout
     assert verdict.faults or verdict.forbidden, done.stdout
+
+
+NOW = """
+import threading, time
+while True:
+    input()
+    began = time.monotonic()
+    threading.Event().wait(0.01)
+    time.sleep(0.01)
+    print(time.time(), time.monotonic() - began, flush=True)
+"""
+
+
+def test_a_program_sees_the_clock_that_is_set() -> None:
+    with wall_clock() as (within, faults):
+        assert [fault.forbidden for fault in faults] == ["", ""]
+        with subprocess.Popen([*within, sys.executable, "-c", NOW], stdin=PIPE, stdout=PIPE, text=True) as program:
+            assert program.stdin
+            assert program.stdout
+            answers, found = program.stdout, []
+
+            def ask(_: float = 0) -> None:
+                print(file=program.stdin, flush=True)
+                now, waited = map(float, answers.readline().split())
+                found.append(round((now - time.time()) / HOUR_SECONDS))
+                assert waited < HOUR_SECONDS / 2
+
+            ask()
+            for fault in faults:
+                fault.do(cast("Target", SimpleNamespace(last=ask)))
+                ask()
+            program.kill()
+    assert found == [0, 1, 0, -1, 0]
 
 
 def test_other_servers_have_a_ledger(sample_models: Path, tmp_path: Path) -> None:

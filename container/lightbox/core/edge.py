@@ -46,6 +46,8 @@ from lightbox.core.shares import Shares
 log = logging.getLogger("lightbox")
 
 RECEIVED_HEADER = "HTTP_X_LIGHTBOX_RECEIVED"
+_LONGEST_WAIT = 1800.0
+"""Seconds beyond the deadline. nginx gives up long before, so the clock was set forward since it had the request."""
 """Time at which nginx had received the whole request, in seconds since the epoch. nginx overwrites a caller's own."""
 MODEL_HEADER = "X-Lightbox-Model"
 """The model that answered a prediction, as name/version."""
@@ -157,6 +159,8 @@ class Edge:
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer a request when a thread is free, or with 504 when its deadline passes first."""
         waited, came = seconds_since_received(environ), time.perf_counter()
+        if waited > self._deadline_seconds + _LONGEST_WAIT:
+            waited = 0.0
         left = self._deadline_seconds - waited
         self.requests.enter()
         header, is_own = header_of(environ), _is_own(environ)

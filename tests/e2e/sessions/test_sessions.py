@@ -169,16 +169,17 @@ def test_expiry_and_a_stop_leave_nothing(models: Path, tmp_path: Path) -> None:
     seconds = 7200
     settings = {**ON, "SAGEMAKER_SESSIONS_EXPIRATION": str(seconds), "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "image_mean"}
     with Stack(models, tmp_path, settings) as stack, closing(stack.wait_ready().boto3()) as client:
-        folder, began = places(stack), time.time()
+        folder, began, began_monotonic = places(stack), time.time(), time.monotonic()
         answer = ask(client, "NEW_SESSION", IMAGE, ContentType="image/png")
         session = opened(answer)
         (kept,) = folder.glob("*.session")
         expires = datetime.fromisoformat(answer["NewSessionId"].partition("Expires=")[2]).timestamp()
-        assert began + seconds <= expires <= math.ceil(time.time() + seconds)
+        assert math.floor(began + seconds) <= expires <= time.time() + seconds
         with kept.open("r+b") as file:
-            assert file.read(EXPIRY.size) == EXPIRY.pack(expires)
+            (kept_until,) = EXPIRY.unpack(file.read(EXPIRY.size))
+            assert began_monotonic + seconds <= kept_until <= time.monotonic() + seconds
             file.seek(0)
-            file.write(EXPIRY.pack(began))  # expired from now on, however long the call took
+            file.write(EXPIRY.pack(began_monotonic))  # expired from now on, however long the call took
         assert any(not kept.exists() for _ in poll())
         with pytest.raises(ClientError, match="expired or was closed"):
             ask(client, session)

@@ -9,7 +9,6 @@ needs the folder's lock; reading needs none.
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import re
 import secrets
@@ -73,7 +72,10 @@ class KeptImage:
 
 @dataclass(frozen=True)
 class Session:
-    """An open session: its id, its end in seconds since the epoch, and its owner."""
+    """An open session: its id, its end in seconds of the monotonic clock, and its owner.
+
+    All processes of a machine share that clock, and no step of the wall clock ends a session.
+    """
 
     id: str
     expires: float
@@ -87,7 +89,8 @@ class Session:
     @property
     def header(self) -> str:
         """The value of X-Amzn-SageMaker-New-Session-Id."""
-        return f"{self.id}; Expires={datetime.fromtimestamp(self.expires, UTC):%Y-%m-%dT%H:%M:%SZ}"
+        date = datetime.fromtimestamp(time.time() + self.expires - time.monotonic(), UTC)
+        return f"{self.id}; Expires={date:%Y-%m-%dT%H:%M:%SZ}"
 
 
 class SessionStore:
@@ -102,7 +105,7 @@ class SessionStore:
 
     def open(self, owner: bytes = ANYONE) -> Session:
         """Return a new session without an image. Raises Unavailable at the limits."""
-        session, half = Session(secrets.token_hex(16), math.ceil(time.time() + self._seconds), owner), self._most // 2
+        session, half = Session(secrets.token_hex(16), time.monotonic() + self._seconds, owner), self._most // 2
         with held(self._folder / _TURN):
             if self._count() >= half:
                 self._remove_expired()
@@ -122,7 +125,7 @@ class SessionStore:
             with suppress(FileNotFoundError):
                 expires, owned_by = _read_head(self._path(session_id))
                 is_allowed = owned_by == owner or _KEY not in (owned_by[:1], owner[:1])
-                if expires > time.time() and is_allowed:
+                if expires > time.monotonic() and is_allowed:
                     return Session(session_id, expires, owned_by)
         raise UnknownSession(
             f"{HEADER}: expected {NEW}, or the id of an open session; the sent id was never opened, "
@@ -195,7 +198,7 @@ class SessionStore:
             return 0, 0
 
     def _remove_expired(self) -> None:
-        now = time.time()
+        now = time.monotonic()
         for path in self._files():
             if _read_head(path)[0] <= now:
                 path.unlink()

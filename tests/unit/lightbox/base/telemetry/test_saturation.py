@@ -140,5 +140,5 @@ def test_the_edge_counts_those_who_wait_as_those_who_work(tmp_path: Path) -> Non
         opened.set()
         for request in asked:
             request.result()
-    ask(**{RECEIVED_HEADER: "1"})  # refused: its deadline has passed
+    ask(**{RECEIVED_HEADER: str(time.time() - 2 * PATIENCE)})  # refused: its deadline has passed
     assert settled(watch, now + LONG * next(times)) == 0

@@ -82,7 +82,7 @@ def test_an_expired_session_is_refused_at_once_and_removed_later(folder: Path, m
     sessions = store(folder, seconds=60)
     session, younger = sessions.open(), store(folder, seconds=90).open()
     keep(sessions, session)
-    monkeypatch.setattr(time, "time", lambda: session.expires)
+    monkeypatch.setattr(time, "monotonic", lambda: session.expires)
     with pytest.raises(UnknownSession):
         sessions.find(session.id)
     assert sessions.usage()[0] == 2
