@@ -15,7 +15,7 @@
 ``well``       all is answered again; of these kinds processes ``ended``
 ``forbidden``  a fault that this machine cannot do, and ``why``
 ``left``       a caller sent something and did not wait
-``memory``     bytes of each process
+``memory``     bytes of each process, without files that it maps
 ``end``        each request has its ``came``; the server's exit code, and the processes that it ``left``
 
 Each line has its time ``at``, in seconds of a clock that never jumps.
