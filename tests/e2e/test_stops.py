@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +104,19 @@ def test_a_stop_ends_in_time_however_long_a_request_takes(models: Path, door: Do
         assert nothing_is_left(stack)
         with pytest.raises(requests.RequestException):
             cut.result()
+
+
+def test_a_reload_of_nginx_waits_longer_than_a_stop(models: Path, door: Door, tmp_path: Path) -> None:
+    drain = 1
+    settings = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "held", "LIGHTBOX_DRAIN_SECONDS": str(drain)}
+    with running(models, tmp_path, **settings) as stack, ThreadPoolExecutor(1) as pool:
+        held = pool.submit(stack.invoke, red(255))
+        door.wait_for()
+        (master,) = (process for process in stack.processes("nginx") if "master" in " ".join(process.cmdline()))
+        master.send_signal(signal.SIGHUP)  # as after a worker's death, and for a new certificate
+        assert not wait([held], 2 * drain).done
+        door.open()
+        assert held.result().status_code == 200
 
 
 def test_a_stop_waits_for_no_handler_whose_request_was_answered(models: Path, tmp_path: Path) -> None:
