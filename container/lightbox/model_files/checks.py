@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from lightbox.base.machine.links import LEADS_OUT, entries_below, followed
+from lightbox.base.machine.scarcity import pass_scarce
 from lightbox.model.options import options_file
 from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec, TensorSpec
 from lightbox.model_files.foreign_files import POINTER, describe_foreign_folder, is_pointer_file
@@ -62,7 +63,7 @@ def unusable_versions(model: ModelOnDisk, allowed: Sequence[Path] = ()) -> list[
 
 
 def version_problem(folder: Path, model: str, version: int, allowed: Sequence[Path] = ()) -> str | None:
-    """Return why the version in ``folder`` cannot be served, None if it can."""
+    """Return why the version in ``folder`` cannot be served, None if it can. Raises OSError as ``pass_scarce``."""
     if outside := _leads_out(folder, allowed):
         return f"{outside} {LEADS_OUT}"
     if problem := access_problem(folder):
@@ -238,6 +239,7 @@ def _of_file(file: ModelFile, model: str, version: int) -> Mapping[str, Signatur
     try:
         signature = file.signature()
     except OSError as error:
+        pass_scarce(error)
         raise ModelFileError(f"{file.path} cannot be read: {error.strerror}") from None
     except ValueError as error:
         pointer = next(filter(is_pointer_file, file.parts()), None)

@@ -10,6 +10,7 @@ from stat import S_ISREG
 from typing import BinaryIO
 
 from lightbox.model_runtime.deadline import check_deadline
+from lightbox.model_runtime.wire.status import LACKS
 
 MOST_TEXT, MOST_OPTIONS = 16 << 20, 1 << 20
 """Most bytes of a model's text, and of a text that is a list of options."""
@@ -67,7 +68,10 @@ def read_text_file(path: Path, most: int) -> str:
 
 
 def access_problem(folder: Path) -> str | None:
-    """Return a sentence if the user may not read a folder or the path to it, None if it can be read or is none."""
+    """Return a sentence if the user may not read a folder or the path to it, None if it can be read or is none.
+
+    Raises OSError if this process lacks descriptors or memory: the folder is not to blame.
+    """
     try:
         if not folder.is_dir():
             return None
@@ -77,5 +81,7 @@ def access_problem(folder: Path) -> str | None:
     except PermissionError:
         return f"{folder} cannot be read by the user {os.geteuid()}, who runs Lightbox: let that user read it"
     except OSError as error:
+        if error.errno in LACKS:
+            raise
         return f"{folder} cannot be read: {error.strerror}"
     return None

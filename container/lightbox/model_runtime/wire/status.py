@@ -48,7 +48,7 @@ def invalid(message: str) -> StatusError:
     return StatusError(Code.INVALID_ARGUMENT, message)
 
 
-_LACKS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+LACKS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def unreadable(what: str, error: object) -> StatusError:
@@ -56,5 +56,5 @@ def unreadable(what: str, error: object) -> StatusError:
 
     Then the code is RESOURCE_EXHAUSTED, as TensorFlow's for the same.
     """
-    lacks = isinstance(error, OSError) and error.errno in _LACKS
+    lacks = isinstance(error, OSError) and error.errno in LACKS
     return StatusError(Code.RESOURCE_EXHAUSTED if lacks else Code.INVALID_ARGUMENT, f"{what} cannot be read: {error}")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import http.client
 import logging
 import os
-import resource
 import selectors
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +25,7 @@ from lightbox.core.edge import Edge
 from lightbox.core.gunicorn_worker import LingeringWorker
 from lightbox.core.shares import Shares
 from lightbox.features.sagemaker import SageMaker
+from support.descriptors import few_descriptors
 from support.error_shape import assert_error
 from support.patience import PATIENCE
 
@@ -103,19 +102,12 @@ def test_a_stop_waits_for_no_request_that_was_answered(
 
 def test_a_worker_without_descriptors_leaves_a_connection_to_others_for_a_while(lingering: LingeringWorker) -> None:
     lingering.poller = selectors.DefaultSelector()
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()):
         lingering.sockets = [listener]
         lingering.set_accept_enabled(True)
         assert lingering.poller.select(PATIENCE)
-        # The limit bounds the number of the next descriptor, and the lowest free one is next.
-        with Path(os.devnull).open() as lowest:
-            free = lowest.fileno()
-        resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
-        try:
+        with few_descriptors():
             lingering.accept(listener)
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         assert not lingering.poller.get_map()
         lingering.set_accept_enabled(True)
         assert not lingering.poller.get_map()

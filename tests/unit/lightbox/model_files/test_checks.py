@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 from lightbox.model_files.checks import version_problem
+from support.descriptors import few_descriptors
 from support.models import GOLDEN
 from support.parameters import each
 
@@ -36,6 +38,19 @@ def test_something_else_under_the_name_of_a_saved_model(tmp_path: Path, content:
     said = version_problem(tmp_path / "1", "net", 1)
     assert said is not None
     assert said.startswith(f"{file} {sentence}")
+
+
+@each("spare", [0, 1, 2])
+def test_a_process_without_descriptors_does_not_blame_the_models_file(spare: int) -> None:
+    folder = min(GOLDEN.rglob("saved_model.pb")).parent
+    whole = version_problem(folder, "net", 1)
+    with few_descriptors(spare):
+        try:
+            assert version_problem(folder, "net", 1) == whole
+        except OSError as error:
+            assert error.errno == errno.EMFILE
+        else:
+            assert spare
 
 
 def test_recorded_models_are_nothing_else() -> None:

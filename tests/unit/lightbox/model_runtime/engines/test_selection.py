@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import resource
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from lightbox.model_runtime.engines.engine import Choice, Engine
 from lightbox.model_runtime.engines.hardware import Hardware
 from lightbox.model_runtime.engines.selection import Opener
 from lightbox.model_runtime.wire.status import Code, StatusError
+from support.descriptors import few_descriptors
 from support.onnx_models import write_dense
 
 RUNTIMES = sorted(name for name in ENGINES if name != "tensorflow")
@@ -39,12 +38,6 @@ def test_a_process_without_descriptors_does_not_blame_the_models_file(tmp_path: 
     options = tmp_path / "code" / "lightbox.json"
     options.parent.mkdir()
     options.write_text('{"engine": "openvino"}')
-    limits, free = resource.getrlimit(resource.RLIMIT_NOFILE), os.open(options, os.O_RDONLY)
-    os.close(free)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
-    try:
-        with pytest.raises(StatusError, match="Too many open files") as lack:
-            choice.own_options(str(tmp_path / "1"))
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    with few_descriptors(), pytest.raises(StatusError, match="Too many open files") as lack:
+        choice.own_options(str(tmp_path / "1"))
     assert lack.value.code is Code.RESOURCE_EXHAUSTED
