@@ -1,7 +1,8 @@
 """The traffic of multi-model mode: each client repeatedly loads, invokes and unloads its own model.
 
-One client removes the folder of its loaded model, as SageMaker does to free space. Workers are also killed during a
-load, after the model server has the model and before the worker lists it; the client then loads it again.
+One client removes the folder of its loaded model, as SageMaker does to free space. One only invokes a model that stays,
+which is answered whatever loads wait for. Workers are also killed during a load, after the model server has the model
+and before the worker lists it; the client then loads it again.
 
 Names are not shared, so a client knows the expected result: after a load's 200 every version answers, after an unload's
 404. After a 503 either is possible. A load or unload whose connection ended with an nginx process can
@@ -14,6 +15,7 @@ import json
 import shutil
 import tarfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -22,7 +24,7 @@ from pathlib import Path
 from benchmark.servers import Running, Stack
 from faults.answers import Form, read
 from faults.callers import Act, Caller, any_of, ping
-from faults.client import Request
+from faults.client import Client, Request
 from faults.good import ATTRIBUTES
 from faults.history import History
 from faults.stack import Settings, Traffic
@@ -33,6 +35,7 @@ _NUMBERS = count()
 _USES = 6
 """Most invocations between a load and an unload."""
 ARCHIVE, FOLDER, TORN = "packed.tar.gz", "half", "torn"
+STAYS = "stays"
 LOAD_SECONDS = 90.0
 """Loads have 60 s of their own."""
 _ROW, _RESPONSES = b"1\n", {version: f'{{"predictions": [{version + 1.5}]}}'.encode() for version in (1, 2)}
@@ -61,11 +64,16 @@ def changing_models(models: Path, model_server: Settings) -> Traffic:
         *(partial(own, models, partial(_first_use, target)) for target in (ARCHIVE, FOLDER)),
         partial(own, models, _load_copy, removes=True),
         partial(any_of, [torn]),
+        lambda caller: caller.send(_invocation(caller, STAYS)),
     ]
 
     def begin(server: Running, history: History) -> list[Act]:
         for version, answer in _RESPONSES.items():
             history.at_rest(_name(version), read(answer, Form.TEXT))
+        with closing(Client(server.address)) as client:
+            loaded = client.send(_load(STAYS, FOLDER))
+        if loaded.status != 200:
+            raise RuntimeError(f"{STAYS} cannot be loaded: {loaded.fate}, {loaded.status} {loaded.body!r}")
         return acts
 
     return Traffic(stack, begin)

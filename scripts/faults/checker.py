@@ -22,6 +22,8 @@ QUIET_SECONDS, MOST_GROWTH = 600.0, 0.02
 """In so many seconds without a fault memory must not grow by more than this part, the first tenth apart."""
 SUPERVISOR, PING = "supervisor", "ping"
 """The way of requests that no model answers, and the name of one."""
+OF_MODEL = '"OriginalStatusCode":5'
+"""In SageMaker's 424: the status of the container was 5xx."""
 SENT_IN_PART = ("not connected", "not sent")
 """Ends of requests that no server can have accepted."""
 
@@ -233,7 +235,8 @@ class _Reading:
             if status != 503 or not came["retry"]:
                 self._find(Kind.BARE, came["at"], sent, f"status {status}: {came['detail']}")
         elif not came["retry"]:
-            self._find(Kind.WRONG, came["at"], sent, f"status {status}: {came['detail']}")
+            kind = Kind.BARE if OF_MODEL in came["detail"] else Kind.WRONG
+            self._find(kind, came["at"], sent, f"status {status}: {came['detail']}")
         return False
 
     def _in_force(self, since: float, until: float) -> list[Fault]:
