@@ -1,8 +1,8 @@
 """The traffic of multi-model mode: each client repeatedly loads, invokes and unloads its own model.
 
-One client removes the folder of its loaded model, as SageMaker does to free space. One only invokes a model that stays,
-which is answered whatever loads wait for. Workers are also killed during a load, after the model server has the model
-and before the worker lists it; the client then loads it again.
+One client removes the folder of its loaded model, as SageMaker does to free space. Others only invoke a model that
+stays, which is answered whatever loads wait for. Workers are also killed during a load, after the model server has the
+model and before the worker lists it; the client then loads it again.
 
 Names are not shared, so a client knows the expected result: after a load's 200 every version answers, after an unload's
 404. After a 503 either is possible. A load or unload whose connection ended with an nginx process can
@@ -64,7 +64,8 @@ def changing_models(models: Path, model_server: Settings) -> Traffic:
         *(partial(own, models, partial(_first_use, target)) for target in (ARCHIVE, FOLDER)),
         partial(own, models, _load_copy, removes=True),
         partial(any_of, [torn]),
-        lambda caller: caller.send(_invocation(caller, STAYS)),
+        # So many that not all are in a worker that is frozen.
+        *[lambda caller: caller.send(_invocation(caller, STAYS))] * OWNERS,
     ]
 
     def begin(server: Running, history: History) -> list[Act]:

@@ -17,7 +17,7 @@ CLOSING_SECONDS = 15.0
 """After a fault, what is left of nginx closes its idle connections within that, on a busy machine too: a request that
 reuses one may meet its end."""
 SILENT_SECONDS = 5.0
-"""Longer than that, /ping must not be 200 while nothing is answered."""
+"""Longer than that, /ping must not be 200 while nothing is answered; it counts anew from a /ping that was not."""
 QUIET_SECONDS, MOST_GROWTH = 600.0, 0.02
 """In so many seconds without a fault memory must not grow by more than this part, the first tenth apart."""
 SUPERVISOR, PING = "supervisor", "ping"
@@ -137,6 +137,7 @@ class _Reading:
         self._faults: dict[int, Fault] = {}
         self._verdict = Verdict()
         self._right_at, self._failing_from, self._lied = -inf, inf, False
+        self._ping_bad_at = -inf
         self._quiet: defaultdict[str, list[tuple[float, int]]] = defaultdict(list)
         self._ended = False
         self._patience = 1.0
@@ -215,8 +216,8 @@ class _Reading:
         if came["at"] - sent["at"] > self._patience * sent["limit"]:
             self._find(Kind.LATE, came["at"], sent, f"after {came['at'] - sent['at']:.1f} s")
         if sent["via"] == SUPERVISOR:
-            if sent["name"] == PING and came.get("status") == 200:
-                self._look_at_ping(sent)
+            if sent["name"] == PING:
+                self._look_at_ping(sent, came)
         elif is_right and came["status"] == 200:
             self._right_at, self._failing_from, self._lied = came["at"], inf, False
         elif is_good(sent):
@@ -254,9 +255,12 @@ class _Reading:
         if started:
             started[-1].failed = max(started[-1].failed, sent["at"])
 
-    def _look_at_ping(self, ping: Line) -> None:
+    def _look_at_ping(self, ping: Line, came: Line) -> None:
+        if came.get("status") != 200:
+            self._ping_bad_at = came["at"]
+            return
         waiting = next((sent["at"] for sent in self._open.values() if is_good(sent)), inf)
-        since = min(self._failing_from, max(waiting, self._right_at))
+        since = max(min(self._failing_from, max(waiting, self._right_at)), self._ping_bad_at)
         if ping["at"] - since > self._patience * SILENT_SECONDS and not self._lied:
             self._lied = True
             self._find(Kind.LIE, ping["at"], ping, f"nothing was answered for {ping['at'] - since:.1f} s")
