@@ -48,8 +48,9 @@ def ended(number: int, at: float, end: str = "cut", reused: bool = False) -> Lin
     return {"came": number, "at": at, "end": end, "reused": reused, "detail": ""}
 
 
-def ping(number: int, at: float) -> list[Line]:
-    return [sent(number, at, name="ping", via="supervisor", like=None), came(number, at + 0.01, answer=None)]
+def ping(number: int, at: float, status: int = 200) -> list[Line]:
+    came_back = came(number, at + 0.01, status=status, retry=True, answer=None)
+    return [sent(number, at, name="ping", via="supervisor", like=None), came_back]
 
 
 def kinds(*found: Line, last: Line = END) -> list[Kind]:
@@ -100,6 +101,12 @@ def test_a_connection_is_cut_only_by_a_fault_that_it_met() -> None:
     assert kinds(KILL, *WELL, sent(2, after), ended(2, after + 1, reused=True)) == [Kind.LOST]
     assert kinds(sent(2, 98.0), ended(2, 99.0), KILL, *WELL) == [Kind.LOST]
     assert kinds(KILL, *WELL, sent(2, 99.0, via="gRPC"), ended(2, 100.2)) == [Kind.LOST]
+
+
+def test_ping_may_be_200_soon_after_it_told_of_the_silence() -> None:
+    told = [sent(2, 3.0), *ping(3, 8.0, status=503)]
+    assert kinds(*told, *ping(4, 13.0), came(2, 13.5)) == []
+    assert kinds(*told, *ping(4, 13.1), came(2, 13.5)) == [Kind.LIE]
 
 
 def test_ping_may_be_200_while_anything_is_answered() -> None:
