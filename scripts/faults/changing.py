@@ -64,7 +64,7 @@ def changing_models(models: Path, model_server: Settings) -> Traffic:
         *(partial(own, models, partial(_first_use, target)) for target in (ARCHIVE, FOLDER)),
         partial(own, models, _load_copy, removes=True),
         partial(any_of, [torn]),
-        # So many that not all are in a worker that is frozen.
+        # So many that hardly ever all are in a worker that is frozen.
         *[lambda caller: caller.send(_invocation(caller, STAYS))] * OWNERS,
     ]
 

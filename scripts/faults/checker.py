@@ -257,7 +257,8 @@ class _Reading:
 
     def _look_at_ping(self, ping: Line, came: Line) -> None:
         if came.get("status") != 200:
-            self._ping_bad_at = came["at"]
+            if came.get("status") == 503:
+                self._ping_bad_at = came["at"]
             return
         waiting = next((sent["at"] for sent in self._open.values() if is_good(sent)), inf)
         since = max(min(self._failing_from, max(waiting, self._right_at)), self._ping_bad_at)

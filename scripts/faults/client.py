@@ -22,7 +22,7 @@ from lightbox.base.errors import STATUS_OF_CODE
 from lightbox.base.request_context import REQUEST_ID_HEADER
 from lightbox.features.open_inference.grpc.messages import INFERENCE_SERVICE
 
-RESPONSE_SECONDS = 120.0
+RESPONSE_SECONDS = 300.0
 """Longer than the server's own deadlines: a request without an answer after this many seconds is lost."""
 LIMIT_SECONDS = 45.0
 """The server's own deadline, 30 s, and the time that nginx has beyond it."""
@@ -172,7 +172,7 @@ class Client:
         response = connection.getresponse()
         body = response.read()
         # boto3's route has 424 around a 503.
-        is_refusal = response.status == 503 or (response.status == 424 and b'"OriginalStatusCode"' in body)
+        is_refusal = response.status == 503 or (response.status == 424 and b'"OriginalStatusCode":503' in body)
         retry = is_refusal and response.getheader("Retry-After") is not None
         outcome.answer(response.status, body, retry, response.getheader(REQUEST_ID_HEADER))
 

@@ -182,7 +182,7 @@ def _noting_memory(traffic: Traffic, server: Running, history: History) -> Itera
             sizes = {}
             for kind, processes in traffic.kinds(server.pid).items():
                 for process in processes:
-                    with suppress(OSError):  # it has ended
+                    with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
                         sizes[f"{kind} {process.pid}"] = _memory(process.pid)
             history.note(memory=sizes)
 
@@ -197,9 +197,10 @@ def _noting_memory(traffic: Traffic, server: Running, history: History) -> Itera
 
 def _memory(process: int) -> int:
     """Return the bytes that are its own, with its part of those that processes share. Mapped files are not among them:
-    their part depends on who else maps them. Raises OSError."""
+    their part depends on who else maps them. Raises OSError; a kernel before Linux 5.3 has no such numbers."""
     rollup = Path(f"/proc/{process}/smaps_rollup").read_text()
-    return 1024 * sum(int(size) for size in re.findall(r"^Pss_(?:Anon|Shmem): +(\d+) kB$", rollup, re.MULTILINE))
+    anonymous, shared = re.findall(r"^Pss_(?:Anon|Shmem): +(\d+) kB$", rollup, re.MULTILINE)
+    return 1024 * (int(anonymous) + int(shared))
 
 
 def _stop(server: Running, history: History) -> None:

@@ -1,7 +1,7 @@
 /* The wall clock of the processes that preload this, shifted by the seconds that the file WALL_CLOCK holds (a double).
  *
- * Waits until a moment of the shifted clock are moved back, as the kernel's clock is not shifted. The monotonic clocks
- * are left alone: no step of the wall clock moves them. */
+ * Waits until a moment of the shifted clock are moved back, as the kernel's clock is not shifted; a wait in progress
+ * ends when it would have. The monotonic clocks are left alone: no step of the wall clock moves them. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Deadlines of monotonic clocks, which a function may get too, are fewer seconds: they count from the machine's start. */
+/* Deadlines of monotonic clocks, which a function may get too, are fewer seconds: they count from the start. */
 #define SINCE_1970 1000000000
 
 static const volatile double *shift;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -72,7 +73,7 @@ class World(VersionLinks):
         self.logged: list[tuple[int, str]] = []
         self.probes: list[int] = []
         self.busy = False
-        self.is_unreadable = False
+        self.is_unreadable = self.lacks_descriptors = False
         for version in initial:
             self.write(version, OTHER if version in others else WHOLE)
             self.show(version)
@@ -137,6 +138,8 @@ class World(VersionLinks):
     @override
     async def misfit(self, version: int, answering: int | None) -> str | None:
         assert answering is not None
+        if self.lacks_descriptors:
+            raise OSError(errno.EMFILE, "Too many open files")
         kinds = {self.disk[version].content, self.servers[0].loaded[answering]}
         return f"it is not of the kind of version {answering}" if kinds == {WHOLE, OTHER} else None
 

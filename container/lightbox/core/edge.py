@@ -42,13 +42,14 @@ from lightbox.base.request_context import (
 )
 from lightbox.base.telemetry.logs import UNMATCHED, FinishedRequest, Observer, OfRequest
 from lightbox.core.shares import Shares
+from lightbox.model_runtime.wire.status import LACKS
 
 log = logging.getLogger("lightbox")
 
 RECEIVED_HEADER = "HTTP_X_LIGHTBOX_RECEIVED"
-_LONGEST_WAIT = 1800.0
-"""Seconds beyond the deadline. nginx gives up long before, so the clock was set forward since it had the request."""
 """Time at which nginx had received the whole request, in seconds since the epoch. nginx overwrites a caller's own."""
+_LONGEST_WAIT = 1800.0
+"""Seconds beyond the deadline, by default half an hour after nginx gives up: if more have passed, the clock was set."""
 MODEL_HEADER = "X-Lightbox-Model"
 """The model that answered a prediction, as name/version."""
 SERVER_TIMING = "Server-Timing"
@@ -87,8 +88,9 @@ def as_lightbox_error(error: Exception, request_id: str) -> LightboxError:
         ours = error
     elif is_full(error):
         ours = storage_full("what the request had to write")
-    elif isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-        ours = Unavailable("the server has no file descriptors for the request")
+    elif isinstance(error, OSError) and error.errno in LACKS:
+        lacks = "memory" if error.errno == errno.ENOMEM else "file descriptors"
+        ours = Unavailable(f"the server has no {lacks} for the request")
     else:
         ours = LightboxError(f"internal error: {type(error).__name__}")
     if ours.status >= 500:

@@ -20,7 +20,7 @@ from lightbox.base.settings import Settings
 from lightbox.base.settings_types import PART, EngineName, Option, ScalingName, in_lower_case, parse_image_size, setting
 from lightbox.model.presets import OF_LOGITS, PRESETS, PresetName, with_preset
 from lightbox.model.text_vectors import read_vectors
-from lightbox.model_runtime.access import MOST_OPTIONS, MOST_TEXT, is_file, read_text_file
+from lightbox.model_runtime.access import MOST_OPTIONS, MOST_TEXT, is_file, pass_lack, read_text_file
 
 OPTIONS_FILE = "lightbox.json"
 CODE = "code"
@@ -397,6 +397,8 @@ def _checked_vectors(setting: str, name: str, places: Sequence[Path], count: int
     try:
         texts = len(read_vectors(path))
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError):
+            pass_lack(error)
         raise ModelOptionsError(f"{setting}: {path} cannot be read: {error}") from None
     if texts != count:
         raise ModelOptionsError(f"{setting}: {path} has {texts:,} vectors, expected one for each of {count:,} labels")
@@ -449,6 +451,7 @@ def _read(path: Path) -> ModelOptions:
     try:
         return ModelOptions.model_validate_json(read_text_file(path, MOST_OPTIONS), strict=False)
     except OSError as error:
+        pass_lack(error)
         raise ModelOptionsError(f"{path} cannot be read: {error.strerror}") from None
     except ValidationError as error:
         raise ModelOptionsError(f"{path}: {_problems(error, 'the file')}") from None
@@ -502,6 +505,7 @@ def _read_labels(setting: str, name: str, places: Sequence[Path]) -> tuple[str, 
         expected = 'a JSON list of names, or an object {"0": name, "1": name, ...}'
         raise ModelOptionsError(f"{setting}: {path}: expected {expected}") from None
     except OSError as error:
+        pass_lack(error)
         raise ModelOptionsError(f"{setting}: {path} cannot be read: {error.strerror}") from None
     if len(labels) > MOST_LABELS:
         raise ModelOptionsError(f"{setting}: {path} has {len(labels):,} names, expected at most {MOST_LABELS:,}")

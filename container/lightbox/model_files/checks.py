@@ -11,13 +11,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from lightbox.base.machine.links import LEADS_OUT, entries_below, followed
-from lightbox.base.machine.scarcity import pass_scarce
 from lightbox.model.options import options_file
 from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec, TensorSpec
 from lightbox.model_files.foreign_files import POINTER, describe_foreign_folder, is_pointer_file
 from lightbox.model_files.layout import LARGEST_VERSION, WEIGHTS_NOTE, ModelOnDisk, is_version
 from lightbox.model_files.saved_model import FILE, ModelFileError, check_whole, read_signatures
-from lightbox.model_runtime.access import MOST_OPTIONS, access_problem, is_dir, is_file, read_file
+from lightbox.model_runtime.access import MOST_OPTIONS, access_problem, is_dir, is_file, pass_lack, read_file
 from lightbox.model_runtime.formats import (
     FORMATS,
     SAVED_MODEL_FILES,
@@ -63,7 +62,7 @@ def unusable_versions(model: ModelOnDisk, allowed: Sequence[Path] = ()) -> list[
 
 
 def version_problem(folder: Path, model: str, version: int, allowed: Sequence[Path] = ()) -> str | None:
-    """Return why the version in ``folder`` cannot be served, None if it can. Raises OSError as ``pass_scarce``."""
+    """Return why the version in ``folder`` cannot be served, None if it can. Raises OSError as ``pass_lack``."""
     if outside := _leads_out(folder, allowed):
         return f"{outside} {LEADS_OUT}"
     if problem := access_problem(folder):
@@ -103,7 +102,8 @@ def _read_of(version: Path) -> Iterator[Path]:
     yield version
     try:
         names = sorted(entry.name for entry in version.iterdir())
-    except OSError:
+    except OSError as error:
+        pass_lack(error)
         return
     if not set(SAVED_MODEL_FILES).isdisjoint(names):
         for entry, _ in entries_below(version):
@@ -129,11 +129,14 @@ def bytes_of_files(folder: Path) -> int:
 
 
 def newest_signatures(model: ModelOnDisk) -> Mapping[str, SignatureSpec]:
-    """Return the signatures of a model's newest version by name; none if unreadable."""
+    """Return the signatures of a model's newest version by name; none if unreadable. Raises as ``pass_lack``."""
     try:
         version, folder = max(versions_of(model), default=(0, model.base_path))
         return signatures_of(folder, model.name, version)
-    except (ModelFileError, OSError):
+    except ModelFileError:
+        return {}
+    except OSError as error:
+        pass_lack(error)
         return {}
 
 
@@ -191,7 +194,10 @@ def notes_of(folder: Path) -> Mapping[str, str]:
     found = notes_beside(file.path.parent if file else folder)
     try:
         return {**found, **_notes_in(file, file.path.stat().st_mtime_ns)} if file else found
-    except (OSError, ValueError):
+    except ValueError:
+        return found
+    except OSError as error:
+        pass_lack(error)
         return found
 
 
@@ -204,7 +210,8 @@ def notes_beside(folder: Path) -> dict[str, str]:
     """Return the values of the YAML file that Ultralytics writes beside other formats than ONNX, in Python's form."""
     try:
         text = read_file(folder / NOTES, MOST_OPTIONS).decode("utf-8", "replace")
-    except OSError:
+    except OSError as error:
+        pass_lack(error)
         return {}
     notes, key = dict[str, str](), ""
     blocks = dict[str, list[str]]()
@@ -239,7 +246,7 @@ def _of_file(file: ModelFile, model: str, version: int) -> Mapping[str, Signatur
     try:
         signature = file.signature()
     except OSError as error:
-        pass_scarce(error)
+        pass_lack(error)
         raise ModelFileError(f"{file.path} cannot be read: {error.strerror}") from None
     except ValueError as error:
         pointer = next(filter(is_pointer_file, file.parts()), None)

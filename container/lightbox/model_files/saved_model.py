@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from lightbox.base.errors import StartError
-from lightbox.base.machine.scarcity import pass_scarce
 from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec, TensorSpec
 from lightbox.model_files.foreign_files import POINTER, content_problem, is_pointer_file
 from lightbox.model_files.layout import version_folder
 from lightbox.model_files.rescaling import Rescaling, find_rescaling
 from lightbox.model_files.tf_graph import MetaGraph, empty_is_unknown, operations, parse, shape_of
 from lightbox.model_files.variables import variables_problem
-from lightbox.model_runtime.access import read_file
+from lightbox.model_runtime.access import pass_lack, read_file
 from lightbox.model_runtime.formats.signature import check_tensors
 from lightbox.model_runtime.wire.dtypes import numpy_name
 from lightbox.model_runtime.wire.ranks import least_rank
@@ -73,7 +72,7 @@ def check_whole(folder: Path) -> None:
         assets = (_asset_problem(folder / "assets", asset.filename) for asset in graph.asset_file_def)
         problem = next(filter(None, assets), None) or variables_problem(folder, graph)
     except OSError as error:
-        pass_scarce(error)
+        pass_lack(error)
         raise ModelFileError(f"{error.filename} cannot be read: {error.strerror}") from None
     if problem:
         raise ModelFileError(f"{problem}; a version is not complete until all its files exist")
@@ -124,11 +123,11 @@ def _traits(path: Path, *_: int) -> Traits:
 
 
 def serving_graph(path: Path) -> MetaGraph:
-    """Return the graph that model servers load. Raises ModelFileError, and OSError as ``pass_scarce``."""
+    """Return the graph that model servers load. Raises ModelFileError, and OSError as ``pass_lack``."""
     try:
         content = read_file(path, _MOST_BYTES)
     except OSError as error:
-        pass_scarce(error)
+        pass_lack(error)
         raise ModelFileError(f"{path} cannot be read: {error.strerror}") from None
     if problem := content_problem(content):
         raise ModelFileError(f"{path} {problem}")

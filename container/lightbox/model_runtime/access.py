@@ -16,6 +16,12 @@ MOST_TEXT, MOST_OPTIONS = 16 << 20, 1 << 20
 """Most bytes of a model's text, and of a text that is a list of options."""
 
 
+def pass_lack(error: OSError) -> None:
+    """Raise an error again if this process lacks descriptors or memory: the file that it names is not to blame."""
+    if error.errno in LACKS:
+        raise error
+
+
 def is_file(path: Path) -> bool:
     """Return whether a path is a file that the user can reach; unlike ``Path.is_file`` it never raises."""
     try:
@@ -70,7 +76,7 @@ def read_text_file(path: Path, most: int) -> str:
 def access_problem(folder: Path) -> str | None:
     """Return a sentence if the user may not read a folder or the path to it, None if it can be read or is none.
 
-    Raises OSError if this process lacks descriptors or memory: the folder is not to blame.
+    Raises OSError as ``pass_lack``.
     """
     try:
         if not folder.is_dir():
@@ -81,7 +87,6 @@ def access_problem(folder: Path) -> str | None:
     except PermissionError:
         return f"{folder} cannot be read by the user {os.geteuid()}, who runs Lightbox: let that user read it"
     except OSError as error:
-        if error.errno in LACKS:
-            raise
+        pass_lack(error)
         return f"{folder} cannot be read: {error.strerror}"
     return None

@@ -24,7 +24,7 @@ from lightbox.nginx.refusals import FULL
 _TIMES_IN_PROGRESS = 4
 """Minimum number of bodies of 0.1 to 1 MB in progress for each request of the sidecar."""
 _SEND_SECONDS = 30
-"""How long nginx waits for a client that does not read, as in nginx.conf."""
+"""How long nginx waits for a client that does not read."""
 _REFUSALS_A_SECOND, _REFUSAL_SECONDS = 100, 2
 """The most that nginx sends for each core, 2 % of its time, and how long one waits for its turn at most. Further ones
 are sent at once."""
@@ -58,6 +58,7 @@ def render(
         "WORKER_PROCESSES": str(min(available_cores(), max(settings.workers, LEAST_PROCESSES))),
         # Also a reload ends what the old workers have not finished by then. A stop ends them itself.
         "SHUTDOWN_SECONDS": str(max(ceil(settings.drain_seconds), settings.nginx_load_read_timeout + _SEND_SECONDS)),
+        "SEND_SECONDS": str(_SEND_SECONDS),
         "RUN_DIR": _quotable(str(run_dir)),
         "ANSWERED": ANSWERED,
         "REQUEST_ID_PATTERN": REQUEST_ID_PATTERN,

@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from lightbox.base.machine.environment import environment, variable
-from lightbox.model_runtime.access import MOST_TEXT, read_file
+from lightbox.model_runtime.access import MOST_TEXT, pass_lack, read_file
 from lightbox.user_code.monkey_patches import disable_patches
 from lightbox.user_code.paths import LIB, UserCodeError, how_to_install
 
@@ -186,6 +186,8 @@ def load_functions(file: Path) -> dict[str, Function]:
             source = read_file(file, MOST_TEXT)
             code = compile(source, str(file), "exec", dont_inherit=True)
         except (SyntaxError, ValueError, OSError) as error:
+            if isinstance(error, OSError):
+                pass_lack(error)
             raise UserCodeError(f"{file} cannot be read as Python: {_sentence(error)}") from error
         _put_on_path(file.parent)
         disable_patches()

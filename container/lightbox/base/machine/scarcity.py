@@ -10,12 +10,6 @@ SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, 
 """Errors that pass by themselves, or once others need less."""
 
 
-def pass_scarce(error: OSError) -> None:
-    """Raise an error of this process's wants again: the file that it names is not to blame."""
-    if error.errno in SCARCE:
-        raise error
-
-
 def unreadable(what: str, error: OSError) -> BadRequest | Unavailable:
     """Return the error for a file of a caller, which is not to blame if this process lacks something."""
     if error.errno in SCARCE:

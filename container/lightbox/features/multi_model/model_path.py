@@ -23,6 +23,7 @@ from lightbox.model_files.layout import (
     is_model_name,
     is_servable,
 )
+from lightbox.model_runtime.access import pass_lack
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,9 @@ def place_of(source: Source, root: Path) -> Path:
         found = (root / path.removeprefix("file://")).resolve()
         if root.resolve() in found.parents:  # else no one learns whether it can be read
             is_place(source, found)
-    except (OSError, RuntimeError):
+    except (OSError, RuntimeError) as error:
+        if isinstance(error, OSError):
+            pass_lack(error)
         raise BadRequest(f"{source.field}: the path {source.shown!r} cannot be followed") from None
     return found
 

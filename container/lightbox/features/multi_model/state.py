@@ -10,6 +10,7 @@ import hashlib
 import os
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
@@ -203,7 +204,8 @@ class LoadedModels:
             return None
         listed = self.all().get(loaded.model.name)
         if listed is not None and listed.generation == loaded.generation:  # it may be kept for good since
-            os.utime(use)
+            now = time.monotonic_ns()  # which no step of the wall clock moves
+            os.utime(use, ns=(now, now))
             return use
         release(use)
         self.forget_use(loaded)

@@ -34,7 +34,7 @@ _ID = re.compile(r"[a-zA-Z0-9](?:-*[a-zA-Z0-9])*")
 """The form of ids in botocore's model of the API."""
 _LONGEST_ID = 256
 _KEPT = struct.Struct("<d16sIIdQ")
-"""Expiry in seconds since the epoch, owner, width, height, seconds of decoding, bytes of the original."""
+"""Expiry in seconds of the monotonic clock, owner, width, height, seconds of decoding, bytes of the original."""
 _KEY = b"k"
 _PIXEL = 4
 """Bytes of a pixel, as the compiled resize reads them without a copy."""

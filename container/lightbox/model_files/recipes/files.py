@@ -12,7 +12,7 @@ from lightbox.base.literals import foreign_literal
 from lightbox.base.machine.links import followed
 from lightbox.model.options import Recipe, RecipeError
 from lightbox.model.spec import ImageInput, SignatureSpec
-from lightbox.model_runtime.access import is_file, read_file
+from lightbox.model_runtime.access import is_file, pass_lack, read_file
 
 MOST_NAMES, _MOST_BYTES, _MOST_NOTE = 100_000, 4 << 20, 1 << 20
 """Most names of classes in a recipe, bytes of a file with them, and characters of a note in a model's file."""
@@ -48,6 +48,7 @@ class ModelFiles(NamedTuple):
             try:
                 found = json.loads(read_file(place, _MOST_BYTES))
             except OSError as error:
+                pass_lack(error)
                 raise RecipeError(f"{place} cannot be read: {error.strerror}") from None
             except (ValueError, RecursionError) as error:
                 raise RecipeError(f"{place} is not JSON: {error}") from None

@@ -166,8 +166,8 @@ class ModelVersions:
         best = self.answering()[:1]
         is_whole = version.problem == "" or version.beside is not None
         if is_whole and version.beside != best:
-            version.beside = best
             version.problem = await self.links.misfit(number, next(iter(best), None)) or ""
+            version.beside = best
             version.reason = "incompatible"
             if version.problem:
                 self._report(number, version)

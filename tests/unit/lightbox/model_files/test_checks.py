@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-import errno
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from lightbox.model.options import own_options
+from lightbox.model_files import checks
 from lightbox.model_files.checks import version_problem
+from lightbox.model_files.layout import ModelOnDisk
+from lightbox.model_files.saved_model import check_whole, serving_graph
+from lightbox.serving.settings_loading import load_settings
 from support.descriptors import few_descriptors
 from support.models import GOLDEN
+from support.onnx_models import write_dense
 from support.parameters import each
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
@@ -40,17 +49,28 @@ def test_something_else_under_the_name_of_a_saved_model(tmp_path: Path, content:
     assert said.startswith(f"{file} {sentence}")
 
 
-@each("spare", [0, 1, 2])
-def test_a_process_without_descriptors_does_not_blame_the_models_file(spare: int) -> None:
-    folder = min(GOLDEN.rglob("saved_model.pb")).parent
-    whole = version_problem(folder, "net", 1)
-    with few_descriptors(spare):
-        try:
-            assert version_problem(folder, "net", 1) == whole
-        except OSError as error:
-            assert error.errno == errno.EMFILE
-        else:
-            assert spare
+READERS: dict[str, Callable[[Path], object]] = {
+    "a folder": lambda root: version_problem(root / "1", "net", 1),
+    "its links": lambda root: list(checks._read_of(root / "1")),
+    "a graph": lambda root: serving_graph(root / "1" / "saved_model.pb"),
+    "its variables": lambda root: check_whole(root / "1"),
+    "a file": lambda root: checks.signatures_of(root / "2", "net", 2),
+    "notes": lambda root: checks.notes_beside(root / "2"),
+    "the newest version": lambda root: checks.newest_signatures(ModelOnDisk("net", root)),
+    "options": lambda root: own_options([root], load_settings({})),
+}
+
+
+@each("reader", READERS)
+def test_a_process_without_descriptors_blames_no_file_of_a_model(tmp_path: Path, reader: str) -> None:
+    shutil.copytree(min(GOLDEN.rglob("saved_model.pb")).parent, tmp_path / "1")
+    (tmp_path / "2").mkdir()
+    write_dense(tmp_path / "2" / "model.onnx")
+    put(tmp_path, "2/metadata.yaml", b"task: detect")
+    put(tmp_path, "lightbox.json", b"{}")
+    READERS[reader](tmp_path)
+    with few_descriptors(), pytest.raises(OSError, match="Too many open files"):
+        READERS[reader](tmp_path)
 
 
 def test_recorded_models_are_nothing_else() -> None:

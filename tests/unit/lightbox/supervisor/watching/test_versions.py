@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -61,6 +63,19 @@ def test_a_version_of_another_kind_is_held_and_reported_once() -> None:
     world.remove(2)
     world.look(10)
     assert world.versions.not_served() == {}
+
+
+def test_a_version_that_could_not_be_compared_yet_is_not_shown() -> None:
+    world = World(1)
+    world.write(2, OTHER)
+    world.lacks_descriptors = True
+    for _ in range(5):
+        with suppress(OSError):  # the watch reports it and looks again
+            world.look()
+        assert world.visible == {1}
+    world.lacks_descriptors = False
+    world.look(2)
+    assert (world.visible, world.logged) == ({1}, [held(2, 1)])
 
 
 def test_a_version_that_is_held_is_compared_again_with_the_next_one_that_answers() -> None:
