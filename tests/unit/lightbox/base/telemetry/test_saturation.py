@@ -136,7 +136,7 @@ def test_the_edge_counts_those_who_wait_as_those_who_work(tmp_path: Path) -> Non
         asked = [pool.submit(ask) for _ in range(3)]
         times = itertools.count(1)
         assert any(settled(watch, now + LONG * next(times)) == 0.75 for _ in poll())
-        assert watch.in_progress == 1
+        assert any(watch.in_progress == 1 for _ in poll())  # the first may have entered just now
         opened.set()
         for request in asked:
             request.result()
