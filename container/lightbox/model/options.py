@@ -397,8 +397,7 @@ def _checked_vectors(setting: str, name: str, places: Sequence[Path], count: int
     try:
         texts = len(read_vectors(path))
     except (OSError, ValueError) as error:
-        if isinstance(error, OSError):
-            pass_lack(error)
+        pass_lack(error)
         raise ModelOptionsError(f"{setting}: {path} cannot be read: {error}") from None
     if texts != count:
         raise ModelOptionsError(f"{setting}: {path} has {texts:,} vectors, expected one for each of {count:,} labels")

@@ -133,9 +133,7 @@ def newest_signatures(model: ModelOnDisk) -> Mapping[str, SignatureSpec]:
     try:
         version, folder = max(versions_of(model), default=(0, model.base_path))
         return signatures_of(folder, model.name, version)
-    except ModelFileError:
-        return {}
-    except OSError as error:
+    except (ModelFileError, OSError) as error:
         pass_lack(error)
         return {}
 
@@ -194,9 +192,7 @@ def notes_of(folder: Path) -> Mapping[str, str]:
     found = notes_beside(file.path.parent if file else folder)
     try:
         return {**found, **_notes_in(file, file.path.stat().st_mtime_ns)} if file else found
-    except ValueError:
-        return found
-    except OSError as error:
+    except (OSError, ValueError) as error:
         pass_lack(error)
         return found
 

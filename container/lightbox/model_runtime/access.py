@@ -16,9 +16,9 @@ MOST_TEXT, MOST_OPTIONS = 16 << 20, 1 << 20
 """Most bytes of a model's text, and of a text that is a list of options."""
 
 
-def pass_lack(error: OSError) -> None:
+def pass_lack(error: Exception) -> None:
     """Raise an error again if this process lacks descriptors or memory: the file that it names is not to blame."""
-    if error.errno in LACKS:
+    if isinstance(error, OSError) and error.errno in LACKS:
         raise error
 
 

@@ -186,8 +186,7 @@ def load_functions(file: Path) -> dict[str, Function]:
             source = read_file(file, MOST_TEXT)
             code = compile(source, str(file), "exec", dont_inherit=True)
         except (SyntaxError, ValueError, OSError) as error:
-            if isinstance(error, OSError):
-                pass_lack(error)
+            pass_lack(error)
             raise UserCodeError(f"{file} cannot be read as Python: {_sentence(error)}") from error
         _put_on_path(file.parent)
         disable_patches()

@@ -72,8 +72,7 @@ def place_of(source: Source, root: Path) -> Path:
         if root.resolve() in found.parents:  # else no one learns whether it can be read
             is_place(source, found)
     except (OSError, RuntimeError) as error:
-        if isinstance(error, OSError):
-            pass_lack(error)
+        pass_lack(error)
         raise BadRequest(f"{source.field}: the path {source.shown!r} cannot be followed") from None
     return found
 
