@@ -26,7 +26,7 @@ import mlperf_loadgen
 
 RESPONSE_SECONDS = 60.0
 CONNECTIONS = {"Server": 64, "Offline": 8}
-LEAST, STEPS, IMAGES = 0.3, 4, 500
+LEAST, STEPS, IMAGES = 0.1, 4, 500
 """``--highest`` looks from this share of the Offline rate on, in a range that is halved so often. A run has so many
 images at least."""
 Figures = dict[str, float | int | bool]

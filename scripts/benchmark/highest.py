@@ -74,6 +74,7 @@ def measured(
                 assert isinstance(variant.client, HttpClient)
                 one = highest(urls[variant.name], variant.client, milliseconds, seconds, Path(name))
                 figures[variant.name].append(one)
+                say.progress(", ".join(f"{kind} {one[kind]}" for kind in ("rate", "p50", "p99")))
     return figures
 
 

@@ -131,7 +131,7 @@ def test_a_handler_reaches_all_that_it_is_promised_in_every_worker(handled: Stac
             break
     else:
         raise AssertionError("only one worker has answered")
-    (line, *_) = [line for line in handled.log.splitlines() if "[request]" in line and "status=200" in line]
+    line, *_ = handled.lines_with(" status=200 ")
     assert "model=half_plus_two status=" in line, "the handler has asked by itself: no transport of ours took part"
 
 

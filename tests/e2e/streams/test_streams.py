@@ -90,7 +90,7 @@ def test_the_query_and_text_frames_choose_model_wire_and_types(streams: Stack) -
         unknown = received(stream)
     assert (refused["frame"], refused["status"], refused["answer"]["code"]) == (None, 400, "bad_request")
     assert (unknown["frame"], unknown["status"], unknown["answer"]["code"]) == (4, 404, "model_not_found")
-    (line,) = [line for line in streams.log.splitlines() if f"request_id={request_id}-1 " in line]
+    (line,) = streams.lines_with(f"request_id={request_id}-1 ")
     assert "model=held_image transport=rest status=200" in line
 
 
