@@ -1,4 +1,4 @@
-"""Compares this checkout of Lightbox with another: ``python -m benchmark.against FOLDER``
+"""Compares this checkout of Lightbox with another: ``python -m benchmark.against FOLDER [--setting NAME=VALUE]``
 
 Each is started by its own ``serve.sh``, so the other may have any layout. A block starts both, sends images to them in
 turn and stops them; every second block starts the other one first. Each round also measures the bound. Prints medians
@@ -31,11 +31,18 @@ Block = Mapping[str, Any]
 """The result of a scenario."""
 
 
-def block(number: int, checkouts: Mapping[str, Path], caches: Path) -> Scenario:
-    """Declare a block. Both use OpenVINO, since engine auto may choose differently, and each its own cache."""
+def block(number: int, checkouts: Mapping[str, Path], caches: Path, own: Mapping[str, str]) -> Scenario:
+    """Declare a block. Both use OpenVINO, since engine auto may choose differently, and each its own cache.
+
+    ``own`` are further settings of this checkout.
+    """
     variants = []
     for name, checkout in checkouts.items():
-        settings = {"LIGHTBOX_ENGINE": "openvino", "XDG_CACHE_HOME": str(caches / name)}
+        settings = {
+            "LIGHTBOX_ENGINE": "openvino",
+            "XDG_CACHE_HOME": str(caches / name),
+            **(own if name == THIS else {}),
+        }
         stack = replace(common.stack(name, settings), checkout=checkout)
         variants.append(Variant(name, stack, common.post_image(common.MODEL)))
     turn = tuple(variants if number % 2 else reversed(variants))
@@ -76,17 +83,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the checkout in a folder beside this one and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmark.against", description=__doc__)
     parser.add_argument("checkout", type=Path, metavar="FOLDER", help="a checkout of Lightbox with its own .venv")
-    checkout = parser.parse_args(arguments).checkout.resolve()
+    parser.add_argument(
+        "--setting", action="append", default=[], metavar="NAME=VALUE", help="set a variable for this checkout alone"
+    )
+    given = parser.parse_args(arguments)
+    checkout, own = given.checkout.resolve(), dict(item.split("=", 1) for item in given.setting)
     if not (checkout / "serve.sh").is_file():
         parser.error(f"expected a checkout of Lightbox, but {checkout} has no serve.sh")
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that the servers are stopped
-    print(f"{machine.measured_with()}\n\nother: commit {machine.commit(checkout)}\n", flush=True)
+    print(
+        f"{machine.measured_with()}\n\nother: commit {machine.commit(checkout)}; this: {own or 'its defaults'}\n",
+        flush=True,
+    )
     prepare.prepare(Scale("quick"), ["wire"])
     checkouts, blocks = {THIS: REPOSITORY, OTHER: checkout}, list[Block]()
     with TemporaryDirectory(prefix="lb-bench-") as name:
         folder = Path(name)
         for number in range(BLOCKS):
-            blocks.append(run(block(number, checkouts, folder / "caches"), folder))
+            blocks.append(run(block(number, checkouts, folder / "caches", own), folder))
             if not all_answered(blocks):
                 return 1
     print("\n".join(table(blocks)), flush=True)

@@ -38,7 +38,7 @@
 
     StartError                stops a start; each is defined where it is raised
     ├── SettingsError · ModelLayoutError · ModelOptionsError · ModelFileError · UserCodeError
-    ├── ModelServerMissing · NoLocalTransport · NginxMissing · TracingMissing · PortTaken · RunDirError
+    ├── ModelServerMissing · TransportRefused · NginxMissing · TracingMissing · PortTaken · RunDirError
     ├── TlsError · KeysUnusable · BrokenArchive
     └── StartRefused · ChildFailed
 

@@ -116,12 +116,15 @@ class Settings(BaseModel):
         "LIGHTBOX_TRANSPORT",
         "PREDICT_USING_GRPC",
         default_text="`local,grpc,rest` with the embedded model server, else `grpc`",
-        values_text="`local`, `grpc`, `rest`, or several: `grpc,rest`",
+        values_text="`inside`, `local`, `grpc`, `rest`, or several: `grpc,rest`",
         option=Option("transport"),
     )
     """Transports to the model server, the default first. A request selects another with the attribute
-    `tfs-transport=rest`. `local`, a unix socket, takes the least CPU time. Naming `rest` opens a TCP port, with
-    tensorflow_model_server on all interfaces. `PREDICT_USING_GRPC=true` means `grpc`, `false` means `rest`."""
+    `tfs-transport=rest`. `local` is a unix socket. With `inside`, gunicorn's workers run OpenVINO and ONNX Runtime
+    themselves, which takes the [least CPU time](what-it-costs.md#what-lightbox-adds) and gives up four things: each
+    worker holds the weights, a model that crashes ends the requests of its worker, there is no batching, and the model
+    server's metrics count none of these calls. Naming `rest` opens a TCP port, with tensorflow_model_server on all
+    interfaces. `PREDICT_USING_GRPC=true` means `grpc`, `false` means `rest`."""
 
     safe_port_range: Annotated[tuple[int, int] | None, BeforeValidator(parse_port_range)] = setting(
         "Model servers", "SAGEMAKER_SAFE_PORT_RANGE", values_text="`low-high`, two ports per model server"

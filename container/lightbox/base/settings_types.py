@@ -29,8 +29,9 @@ ScalingName = Literal["none", "unit", "tf", "torch", "caffe"]
 
 
 class TransportName(StrEnum):
-    """The transport between sidecar and model server; only the embedded server has ``local``."""
+    """The transport between sidecar and model server; only the embedded server has ``local`` and ``inside``."""
 
+    INSIDE = "inside"
     LOCAL = "local"
     GRPC = "grpc"
     REST = "rest"
@@ -65,7 +66,7 @@ def parse_transports(value: Any) -> Any:
         return value
     words = [{"true": "grpc", "1": "grpc", "false": "rest", "0": "rest"}.get(w, w) for w in _words(value.lower())]
     if not words or set(words) - set(TransportName) or len(set(words)) < len(words):
-        raise ValueError("expected local, grpc, rest, or several with the default one first, such as grpc,rest")
+        raise ValueError("expected inside, local, grpc, rest, or several with the default one first, such as grpc,rest")
     return tuple(words)
 
 

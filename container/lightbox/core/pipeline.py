@@ -421,7 +421,7 @@ def _has_batch(call: ModelCall) -> bool:
 
 def _no_transport(name: str, there: list[str]) -> BadRequest:
     turned_on = f"; LIGHTBOX_TRANSPORT={','.join([*there, name])} turns it on" if name in set(TransportName) else ""
-    if name == TransportName.LOCAL:
+    if name in (TransportName.INSIDE, TransportName.LOCAL):
         turned_on += " with the embedded model server"
     return BadRequest(f"tfs-transport: expected {' or '.join(sorted(there))}, got {name!r}{turned_on}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 FOLDER = "engines"
+Stamp = tuple[int, int]
 
 
 class EngineOfSignature(NamedTuple):
@@ -20,6 +22,15 @@ class EngineOfSignature(NamedTuple):
     signature: str
     engine: str
     reason: str
+
+
+def stamp_of(run_dir: Path, model: str, version: int) -> Stamp | None:
+    """Return a value that differs for each load of a version; None for one without a report."""
+    try:
+        status = os.stat(f"{run_dir}/{FOLDER}/{quote(model, safe='')}/{version}.json")  # noqa: PTH116 - a path's objects take longer
+    except FileNotFoundError:
+        return None
+    return status.st_mtime_ns, status.st_ino
 
 
 def engines_of(run_dir: Path, model: str, version: int) -> list[EngineOfSignature]:

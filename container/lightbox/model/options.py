@@ -327,6 +327,11 @@ class OptionSettings(BaseModel):
         given = {key: getattr(self.options, key) for key in self.options.model_fields_set}
         return given | {key: value for key, value in alone.items() if value is not None}
 
+    def of_engine(self) -> dict[str, str]:
+        """Return the options that are set of the embedded server's engine."""
+        overrides = self.overrides()
+        return {key: str(overrides[key]) for key in ("engine", "precision") if key in overrides}
+
     def variable(self, key: str) -> str | None:
         """Return the variable that sets an option, for the beginning of an error; None if none does."""
         if getattr(self, key, None) is not None:

@@ -28,11 +28,17 @@ from lightbox.core.places import Places
 from lightbox.core.services import Services
 from lightbox.features import FEATURES, enabled
 from lightbox.model.catalogue import Catalogue
+from lightbox.model.options import OptionSettings
 from lightbox.model.plan import AnsweringServers, ModelServerAddress, PlannedModels, ServingPlan, answering_versions
+from lightbox.model_runtime.cores import available_cores
+from lightbox.model_runtime.engines import AUTO, disk_cache
+from lightbox.model_runtime.engines.hardware import Hardware
+from lightbox.model_runtime.engines.selection import Opener
 from lightbox.serving.settings_loading import load_settings
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.base import Transport
 from lightbox.transports.grpc import GrpcTransport, RenewedChannel, open_channel
+from lightbox.transports.inside import InsideTransport
 from lightbox.transports.local import LocalTransport
 from lightbox.transports.model_management import ModelStates
 from lightbox.transports.rest import RestTransport
@@ -80,7 +86,7 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
     has_code = not catalogue.is_fixed or not user_code.is_empty()
     answered_after = settings.nginx_read_timeout if catalogue.is_fixed else settings.nginx_load_read_timeout
     requests = Requests(answered_after, count_requests(run_dir))
-    transports = connect(plan, settings)
+    transports = connect(plan, settings, run_dir)
     code = user_code if has_code else None
     pipeline = make_pipeline(settings, plan, transports, code, catalogue, requests.is_alone, run_dir)
     features = enabled(settings)
@@ -171,13 +177,13 @@ def codec_options(settings: Settings, run_dir: Path | None = None) -> CodecOptio
     return replace(CodecOptions.of(settings), processes=settings.workers, image_memory=memory, run_dir=run_dir)
 
 
-def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
+def connect(plan: ServingPlan, settings: Settings, run_dir: Path) -> dict[str, Transport]:
     """Return the transports by name, the default one first, each to all model servers of the plan."""
     # With several servers, a call does not wait for an unreachable one.
     patience = {"reconnect_seconds": 0.0} if len(plan.model_servers) > 1 else {}
 
     def to(server: ModelServerAddress, name: TransportName) -> Transport:
-        if name == TransportName.LOCAL and server.local_socket is not None:
+        if name in (TransportName.LOCAL, TransportName.INSIDE) and server.local_socket is not None:
             return LocalTransport(server.local_socket, server.grpc_target, **patience)
         if name == TransportName.GRPC:
             return GrpcTransport(server.grpc_target, **patience)
@@ -185,4 +191,16 @@ def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
 
     several = {name.value: [to(server, name) for server in plan.model_servers] for name in plan.transports.names}
     answering = AnsweringServers(plan.model_servers)
-    return {name: BalancedTransport(all_, answering) for name, all_ in several.items()}
+    found: dict[str, Transport] = {name: BalancedTransport(all_, answering) for name, all_ in several.items()}
+    if (local := found.get(TransportName.INSIDE)) is not None:
+        cores, cache = max(1, available_cores() // settings.workers), str(disk_cache.cache_folder(run_dir)[0])
+        opener = Opener(
+            settings.engine or AUTO,
+            ("serve",),
+            b"",
+            Hardware.shared(cores, 1, cache),
+            options=settings.of(OptionSettings).of_engine(),
+        )
+        versions = answering_versions(run_dir)
+        found[TransportName.INSIDE] = InsideTransport(plan.models, versions.read, opener, run_dir, local)
+    return found

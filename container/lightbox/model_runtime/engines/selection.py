@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lightbox.model_runtime.engines import AUTO, DEFAULT, ENGINES
+from lightbox.model_runtime.engines.base import Runner
 from lightbox.model_runtime.engines.engine import Choice, Engine, Opened, OpenOptions, engines, named
 from lightbox.model_runtime.engines.hardware import PRECISIONS, Hardware
 from lightbox.model_runtime.engines.race import fastest, known
@@ -66,6 +67,8 @@ class Opener:
     """Whether inputs that would crash the process are refused, see RankGuard."""
     options: Mapping[str, str] = field(default_factory=dict)
     """``engine`` and ``precision`` for all models, overriding their ``lightbox.json``."""
+    elsewhere: Runner | None = None
+    """Takes the calls of the engine that defines the results, in a process which should not hold it."""
 
     def open(self, folder: str, batches: Sequence[int] = (1,)) -> Opened:
         """Load the model in ``folder`` and run made-up inputs of each batch size; raise StatusError."""
@@ -84,7 +87,7 @@ class Opener:
         options = OpenOptions(hardware, self.tags, self.session_config, self.is_guarded, batches)
         # The default opens no files of other formats, so naming it does not apply to them.
         if wanted == AUTO or (wanted == DEFAULT and model_file(Path(folder))):
-            return _open_best(folder, options)
+            return _open_best(folder, options, self.elsewhere)
         return _open_with(named(wanted), folder, options)
 
     def choices(self, folder: str, compares: bool, keeps: bool) -> Mapping[str, Choice]:
@@ -107,7 +110,7 @@ def _open_with(engine: Engine, folder: str, options: OpenOptions) -> Opened:
     return engine.open(folder, options) if file is None else _open_fastest(folder, [engine], options)
 
 
-def _open_best(folder: str, options: OpenOptions) -> Opened:
+def _open_best(folder: str, options: OpenOptions, elsewhere: Runner | None) -> Opened:
     """Open a model with the engine that defines the results, or with one that gives the same results faster.
 
     If no engine defines them, the fastest of all is used.
@@ -115,9 +118,13 @@ def _open_best(folder: str, options: OpenOptions) -> Opened:
     reference, able = _able(folder)
     if reference is None:
         return _open_fastest(folder, able, options)
-    fallback = (lambda: reference.open(folder, options).runner) if reference.is_installed() else None
-    opened = (engine.open_beside(folder, options, fallback) for engine in able)
-    return next((one for one in opened if one is not None), None) or reference.open(folder, options)
+
+    def opened() -> Opened:
+        return Opened(elsewhere, {}) if elsewhere else reference.open(folder, options)
+
+    fallback = (lambda: opened().runner) if elsewhere or reference.is_installed() else None
+    beside = (engine.open_beside(folder, options, fallback) for engine in able)
+    return next((one for one in beside if one is not None), None) or opened()
 
 
 def _open_fastest(folder: str, able: Sequence[Engine], options: OpenOptions) -> Opened:

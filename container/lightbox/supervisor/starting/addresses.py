@@ -12,7 +12,7 @@ from lightbox.base.run_dir import RunDir, port_is_free
 from lightbox.base.settings import Settings
 from lightbox.core.additions import Port, StartNeeds
 from lightbox.model.plan import ModelServerAddress, Transports
-from lightbox.supervisor.starting.chosen_transports import LOCAL, transports_to_come
+from lightbox.supervisor.starting.chosen_transports import EMBEDDED, transports_to_come
 from lightbox.supervisor.starting.commands import BINARY, model_server_program
 
 GRPC_PORT, REST_PORT = 9000, 8501
@@ -71,7 +71,7 @@ def choose_addresses(
             grpc_port=choose(grpc_port) if transports.why_grpc_port else None,
             rest_port=choose(rest_port) if transports.why_rest_port else None,
             grpc_socket=run_dir.socket_path(f"model_server_{index}"),
-            local_socket=run_dir.socket_path(f"predict_{index}") if LOCAL in transports.names else None,
+            local_socket=run_dir.socket_path(f"predict_{index}") if EMBEDDED & {*transports.names} else None,
             rest_socket=run_dir.socket_path(f"rest_{index}") if transports.rest_socket else None,
         )
         for index, (grpc_port, rest_port) in enumerate(usual_ports(settings))

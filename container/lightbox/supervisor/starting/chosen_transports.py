@@ -1,4 +1,4 @@
-"""REST, gRPC or local: the transports to the model servers, and the reason for each open TCP port."""
+"""REST, gRPC, local or inside: the transports to the model servers, and the reason for each open TCP port."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from lightbox.supervisor.starting.models_on_disk import code_dirs, found_models,
 from lightbox.user_code.api_detection import looks_like_aws
 from lightbox.user_code.paths import find_inference
 
-LOCAL, GRPC, REST = TransportName
+INSIDE, LOCAL, GRPC, REST = TransportName
+EMBEDDED = {INSIDE, LOCAL}
+"""Those of the embedded model server alone."""
 
 
 def choose_transports(
@@ -27,15 +29,19 @@ def choose_transports(
     """Return the transports, and the reason for each open TCP port of the model server.
 
     ``code_places`` are the folders of each model's code; ``why_rest`` is a feature's reason for REST, for which the
-    embedded server has a unix socket. Raises ModelServerMissing and NoLocalTransport.
+    embedded server has a unix socket. Raises ModelServerMissing and TransportRefused.
     """
     named, usual = settings.transports, usual_transports(settings)
     names = named or usual
-    if LOCAL in names and LOCAL not in usual:
-        raise NoLocalTransport(
-            f"LIGHTBOX_TRANSPORT: expected {' or '.join(usual)}, got local: the embedded model server alone has it"
-        )
     embedded = LOCAL in usual
+    if (own := [name for name in names if name in EMBEDDED]) and not embedded:
+        raise TransportRefused(
+            f"LIGHTBOX_TRANSPORT: expected {' or '.join(usual)}, got {own[0]}: the embedded model server alone has it"
+        )
+    if INSIDE in names and not settings.has_fixed_models:
+        raise TransportRefused(
+            f"LIGHTBOX_TRANSPORT: expected {', '.join(usual)}, got inside: it is for models that stay"
+        )
     handler = _aws_handler(code_places)
     both = None
     if handler is not None:
@@ -73,8 +79,8 @@ def _is_aws(file: Path) -> bool:
         return False
 
 
-class NoLocalTransport(StartError):
-    """The settings name the transport ``local`` where it is not available; the message says why."""
+class TransportRefused(StartError):
+    """The settings name a transport where it is not available; the message says why."""
 
 
 def planned_transports(

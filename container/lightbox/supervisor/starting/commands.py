@@ -7,7 +7,6 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 from lightbox.base.errors import StartError
 from lightbox.base.machine.environment import variable
@@ -36,7 +35,7 @@ class ModelServerMissing(StartError):
 
 def model_server_program(settings: Settings) -> tuple[str, list[str]]:
     """Return which model server runs, ``tensorflow_model_server`` or ``embedded``, and how it is started."""
-    binary, options = _real_binary(), _engine_options(settings)
+    binary, options = _real_binary(), settings.of(OptionSettings).of_engine()
     if settings.model_server == BINARY and options:
         problem = f"expected none with LIGHTBOX_MODEL_SERVER={BINARY}, which has its own"
         raise StartError(f"LIGHTBOX_OPTIONS: {' and '.join(options)}: {problem}")
@@ -82,7 +81,7 @@ def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir:
 
 def engine_flags(settings: Settings, run_dir: Path, cache: Path) -> list[str]:
     """Return the flags of the embedded server only. ``cache`` is the folder of its cached facts of models."""
-    chosen = _engine_options(settings)
+    chosen = settings.of(OptionSettings).of_engine()
     most = 0 if settings.has_fixed_models else LOAD_SHARE * settings.load_seconds
     return [
         f"--engine={settings.engine or AUTO}",
@@ -98,12 +97,6 @@ def engine_flags(settings: Settings, run_dir: Path, cache: Path) -> list[str]:
 def _real_binary() -> str | None:
     folders = variable("PATH", os.defpath).split(os.pathsep)
     return shutil.which(BINARY, path=os.pathsep.join(filter(None, folders)))  # an empty one is the working directory
-
-
-def _engine_options(settings: Settings) -> dict[str, Any]:
-    """Return the options of all models that need the embedded server."""
-    overrides = settings.of(OptionSettings).overrides()
-    return {key: overrides[key] for key in ("engine", "precision") if key in overrides}
 
 
 def gunicorn_command(

@@ -35,7 +35,9 @@ _HEADERS = {
 @click.option("--endpoint-name", help="SageMaker endpoint to call instead, with the credentials of the environment.")
 @click.option("--region", help="AWS region; by default that of the environment.")
 @click.option("--model", help="Model to call, if the endpoint has several.")
-@click.option("--transport", type=click.Choice(["local", "grpc", "rest"]), help="Transport to the model server.")
+@click.option(
+    "--transport", type=click.Choice(["inside", "local", "grpc", "rest"]), help="Transport to the model server."
+)
 @click.option("--target-model", metavar="ARCHIVE", help="Archive of a multi-model endpoint to call.")
 @click.option("--target-container-hostname", metavar="NAME", help="Container to call, if the endpoint has several.")
 @click.option("--inference-component-name", metavar="NAME", help="Inference component of the endpoint to call.")

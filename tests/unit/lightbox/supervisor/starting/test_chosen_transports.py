@@ -9,7 +9,7 @@ import pytest
 from lightbox.features import wants
 from lightbox.model.plan import Transports
 from lightbox.serving.settings_loading import load_settings
-from lightbox.supervisor.starting.chosen_transports import NoLocalTransport, transports_to_come
+from lightbox.supervisor.starting.chosen_transports import TransportRefused, transports_to_come
 from support.models import copy_golden
 from support.real_binary import real_binary
 
@@ -57,6 +57,7 @@ def write(folder: Path, source: str) -> None:
         ({"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_TRANSPORT": "grpc"}, "grpc", "", ""),
         ({"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_TRANSPORT": "rest"}, "rest", "", "names rest"),
         ({"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_TRANSPORT": "rest,local"}, "rest local", "", "names rest"),
+        ({"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_TRANSPORT": "inside"}, "inside", "", ""),
         (LATER, "grpc", "", ""),
         ({**LATER, "LIGHTBOX_TRANSPORT": "grpc,rest"}, "grpc rest", "loaded later", "loaded later"),
     ],
@@ -72,11 +73,17 @@ def test_ports_and_why_they_are_open(
     assert found.rest_socket == ("LIGHTBOX_MODEL_SERVER" in environ and "rest" in names)
 
 
-def test_there_is_no_local_wire(root: Path) -> None:
-    with pytest.raises(NoLocalTransport) as caught:
-        transports(root, LIGHTBOX_TRANSPORT="local,grpc")
+@pytest.mark.parametrize("name", ["local", "inside"])
+def test_there_is_no_local_wire(root: Path, name: str) -> None:
+    with pytest.raises(TransportRefused) as caught:
+        transports(root, LIGHTBOX_TRANSPORT=f"{name},grpc")
     why = "the embedded model server alone has it"
-    assert str(caught.value) == f"LIGHTBOX_TRANSPORT: expected grpc, got local: {why}"
+    assert str(caught.value) == f"LIGHTBOX_TRANSPORT: expected grpc, got {name}: {why}"
+
+
+def test_models_that_are_loaded_later_are_not_inside(root: Path) -> None:
+    with pytest.raises(TransportRefused, match="expected local, grpc, rest, got inside: it is for models that stay"):
+        transports(root, **LATER, LIGHTBOX_MODEL_SERVER="embedded", LIGHTBOX_TRANSPORT="inside")
 
 
 @pytest.mark.parametrize(
