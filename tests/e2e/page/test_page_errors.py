@@ -95,19 +95,22 @@ def test_the_server_is_away(page: Page) -> None:
     assert all("ERR_INTERNET_DISCONNECTED" in complaint for complaint in page.complaints())
 
 
-def test_a_wire_that_is_off_cannot_be_chosen(page: Page, page_stack: Stack) -> None:
+@pytest.mark.parametrize(
+    ("wires", "shown"), [(["grpc"], ["grpc", "rest", "both"]), (["inside", "grpc"], ["inside", "grpc", "rest", "both"])]
+)
+def test_a_wire_that_is_off_cannot_be_chosen(page: Page, page_stack: Stack, wires: list[str], shown: list[str]) -> None:
     (start,) = Path(page_stack.tmp).rglob("page.json")
     original = start.read_text()
     try:
-        start.write_text(json.dumps(json.loads(original) | {"wires": ["grpc"]}))
+        start.write_text(json.dumps(json.loads(original) | {"wires": wires}))
         page.open("/ui")
     finally:
         start.write_text(original)
-    enabled = page.js(
-        "return [...document.querySelectorAll('input[name=wire]')].filter((e) => !e.disabled).map((e) => e.value)"
-    )
-    assert enabled == ["grpc"]
+    named = "return [...document.querySelectorAll('input[name=wire]')].filter((e) => %s).map((e) => e.value)"
+    assert page.js(named % "!e.disabled") == wires
+    assert page.js(named % "!e.parentElement.hidden") == shown
     assert page.text("#wire-note") == "REST is off in this start: see LIGHTBOX_TRANSPORT."
+    page.wire("grpc")
     page.sample("digit-7.png")
     assert len(page.run()) == 1
 

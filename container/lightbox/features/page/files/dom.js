@@ -13,7 +13,7 @@ export const h = (name, attributes = {}, ...children) => made(document.createEle
 export const svg = (name, attributes = {}, ...children) =>
   made(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 
-export const WIRES = { local: "Local", grpc: "gRPC", rest: "REST" };
+export const WIRES = { inside: "Inside", local: "Local", grpc: "gRPC", rest: "REST" };
 export const ms = (value) => `${value.toFixed(value < 10 ? 2 : 1)} ms`;
 export const bytes = (count) => `${count.toLocaleString("en")} ${count === 1 ? "byte" : "bytes"}`;
 export const number = (value) => (typeof value === "number" ? String(Number(value.toPrecision(6))) : String(value));

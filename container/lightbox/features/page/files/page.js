@@ -338,7 +338,7 @@ async function begin() {
   $("metrics").hidden = !state.start.metrics;
   for (const radio of document.querySelectorAll("input[name=wire]")) {
     const needed = radio.value === "both" ? ["grpc", "rest"] : [radio.value];
-    radio.parentElement.hidden = radio.value === "local" && !state.start.wires.includes("local"); // another model server's
+    radio.parentElement.hidden = ["inside", "local"].includes(radio.value) && !state.start.wires.includes(radio.value); // of some starts
     radio.disabled = !needed.every((name) => state.start.wires.includes(name));
     radio.checked = radio.value === state.start.wires[0];
   }

@@ -88,5 +88,5 @@ for output in answer.get_response()["outputs"]:
 
 const MAKERS = { curl, boto3, tritonclient, requests };
 
-// chosen: {model, version, signature, wire: "local" | "grpc" | "rest" | "both", file, input}
+// chosen: {model, version, signature, wire: "inside" | "local" | "grpc" | "rest" | "both", file, input}
 export const snippet = (tool, chosen, origin) => MAKERS[tool](chosen, origin);
