@@ -123,8 +123,8 @@ class Settings(BaseModel):
     `tfs-transport=rest`. `local` is a unix socket. With `inside`, gunicorn's workers run OpenVINO and ONNX Runtime
     themselves, which takes the [least CPU time](what-it-costs.md#what-lightbox-adds) and gives up four things: each
     worker holds the weights, a model that crashes ends the requests of its worker, there is no batching, and the model
-    server's metrics count none of these calls. Naming `rest` opens a TCP port, with tensorflow_model_server on all
-    interfaces. `PREDICT_USING_GRPC=true` means `grpc`, `false` means `rest`."""
+    server's metrics count none of these calls. Calls over gRPC go to the model server. Naming `rest` opens a TCP port,
+    with tensorflow_model_server on all interfaces. `PREDICT_USING_GRPC=true` means `grpc`, `false` means `rest`."""
 
     safe_port_range: Annotated[tuple[int, int] | None, BeforeValidator(parse_port_range)] = setting(
         "Model servers", "SAGEMAKER_SAFE_PORT_RANGE", values_text="`low-high`, two ports per model server"

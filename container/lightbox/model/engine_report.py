@@ -11,7 +11,8 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 FOLDER = "engines"
-Stamp = tuple[int, int]
+Load = tuple[int, int]
+"""Differs for each load of a version."""
 
 
 class EngineOfSignature(NamedTuple):
@@ -22,13 +23,15 @@ class EngineOfSignature(NamedTuple):
     signature: str
     engine: str
     reason: str
+    files: str = ""
+    """The stamp of the files that were loaded, see ``disk_cache.stamp_of``; empty if unknown."""
 
 
-def stamp_of(run_dir: Path, model: str, version: int) -> Stamp | None:
-    """Return a value that differs for each load of a version; None for one without a report."""
+def load_of(run_dir: Path, model: str, version: int) -> Load | None:
+    """Return the last load of a version; None for one without a report."""
     try:
         status = os.stat(f"{run_dir}/{FOLDER}/{quote(model, safe='')}/{version}.json")  # noqa: PTH116 - a path's objects take longer
-    except FileNotFoundError:
+    except OSError:
         return None
     return status.st_mtime_ns, status.st_ino
 
@@ -48,4 +51,4 @@ def all_engines(run_dir: Path) -> Iterator[EngineOfSignature]:
 def _read(path: Path, model: str, version: int) -> Iterator[EngineOfSignature]:
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         for name, item in sorted(json.loads(path.read_text()).items()):
-            yield EngineOfSignature(model, version, name, item["engine"], item["reason"])
+            yield EngineOfSignature(model, version, name, item["engine"], item["reason"], item.get("files", ""))

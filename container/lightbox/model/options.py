@@ -330,7 +330,7 @@ class OptionSettings(BaseModel):
     def of_engine(self) -> dict[str, str]:
         """Return the options that are set of the embedded server's engine."""
         overrides = self.overrides()
-        return {key: str(overrides[key]) for key in ("engine", "precision") if key in overrides}
+        return {key: str(value) for key in ("engine", "precision") if (value := overrides.get(key)) is not None}
 
     def variable(self, key: str) -> str | None:
         """Return the variable that sets an option, for the beginning of an error; None if none does."""

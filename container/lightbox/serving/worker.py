@@ -86,7 +86,7 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
     has_code = not catalogue.is_fixed or not user_code.is_empty()
     answered_after = settings.nginx_read_timeout if catalogue.is_fixed else settings.nginx_load_read_timeout
     requests = Requests(answered_after, count_requests(run_dir))
-    transports = connect(plan, settings, run_dir)
+    transports = connect(plan, settings, run_dir if process == "gunicorn" else None)
     code = user_code if has_code else None
     pipeline = make_pipeline(settings, plan, transports, code, catalogue, requests.is_alone, run_dir)
     features = enabled(settings)
@@ -177,8 +177,11 @@ def codec_options(settings: Settings, run_dir: Path | None = None) -> CodecOptio
     return replace(CodecOptions.of(settings), processes=settings.workers, image_memory=memory, run_dir=run_dir)
 
 
-def connect(plan: ServingPlan, settings: Settings, run_dir: Path) -> dict[str, Transport]:
-    """Return the transports by name, the default one first, each to all model servers of the plan."""
+def connect(plan: ServingPlan, settings: Settings, run_dir: Path | None) -> dict[str, Transport]:
+    """Return the transports by name, the default one first, each to all model servers of the plan.
+
+    Without ``run_dir`` this process runs no models itself: ``inside`` is then another name of ``local``.
+    """
     # With several servers, a call does not wait for an unreachable one.
     patience = {"reconnect_seconds": 0.0} if len(plan.model_servers) > 1 else {}
 
@@ -192,13 +195,13 @@ def connect(plan: ServingPlan, settings: Settings, run_dir: Path) -> dict[str, T
     several = {name.value: [to(server, name) for server in plan.model_servers] for name in plan.transports.names}
     answering = AnsweringServers(plan.model_servers)
     found: dict[str, Transport] = {name: BalancedTransport(all_, answering) for name, all_ in several.items()}
-    if (local := found.get(TransportName.INSIDE)) is not None:
+    if run_dir is not None and (local := found.get(TransportName.INSIDE)) is not None:
         cores, cache = max(1, available_cores() // settings.workers), str(disk_cache.cache_folder(run_dir)[0])
         opener = Opener(
             settings.engine or AUTO,
             ("serve",),
             b"",
-            Hardware.shared(cores, 1, cache),
+            Hardware.shared(cores, settings.intra_op_parallelism or 1, cache),
             options=settings.of(OptionSettings).of_engine(),
         )
         versions = answering_versions(run_dir)

@@ -13,7 +13,7 @@ import logging
 import os
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -63,11 +63,29 @@ def cache_folder(run_dir: Path) -> tuple[Path, str]:
 
 def digest_of(version: Path) -> str:
     """Return the SHA-256 of a version's model files and their names. Raises OSError."""
+    return _digest(_facts(_model_files(version)))
+
+
+def stamp_of(version: Path) -> str:
+    """Return a value that differs after each change of what a load reads: the model's files, their INT8 model and
+    setting, and the options beside the version. Nothing is read. Raises OSError."""
+    files = _model_files(version)
+    more = {folder / "assets.extra" for folder in (version, files[0].parent)}
+    files += sorted(path for folder in more for path in folder.rglob("*") if path.is_file())
+    options = (folder / "code" / "lightbox.json" for folder in (version.parent, version.parent.parent))
+    facts = repr([(str(path), *others) for path, *others in _facts([*files, *filter(Path.is_file, options)])])
+    return hashlib.sha256(facts.encode()).hexdigest()
+
+
+def _model_files(version: Path) -> list[Path]:
     file = model_file(version)
     inside = (path for folder in ("assets", "variables") for path in sorted((version / folder).glob("*")))
-    files = file.parts() if file else [version / SAVED_MODEL_FILES[0], *filter(Path.is_file, inside)]
+    return file.parts() if file else [version / SAVED_MODEL_FILES[0], *filter(Path.is_file, inside)]
+
+
+def _facts(files: Iterable[Path]) -> tuple[tuple[Path, int, int, int], ...]:
     facts = ((path, path.stat()) for path in files)
-    return _digest(tuple((path, status.st_ino, status.st_size, status.st_ctime_ns) for path, status in facts))
+    return tuple((path, status.st_ino, status.st_size, status.st_ctime_ns) for path, status in facts)
 
 
 @lru_cache(maxsize=256)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lightbox.model_runtime.engines import AUTO, DEFAULT, ENGINES
-from lightbox.model_runtime.engines.base import Runner
+from lightbox.model_runtime.engines.base import Array, Runner
 from lightbox.model_runtime.engines.engine import Choice, Engine, Opened, OpenOptions, engines, named
 from lightbox.model_runtime.engines.hardware import PRECISIONS, Hardware
 from lightbox.model_runtime.engines.race import fastest, known
@@ -17,7 +17,8 @@ from lightbox.model_runtime.engines.samples import mark_rows
 from lightbox.model_runtime.engines.setting import setting_of
 from lightbox.model_runtime.formats import model_file
 from lightbox.model_runtime.formats.signature import SIGNATURE
-from lightbox.model_runtime.wire.status import invalid, unreadable
+from lightbox.model_runtime.wire.messages import meta_graph_pb2
+from lightbox.model_runtime.wire.status import Code, StatusError, invalid, unreadable
 
 log = logging.getLogger("model_server")
 
@@ -55,6 +56,19 @@ def checked_options(content: object, place: str) -> dict[str, str]:
     return result
 
 
+class _Elsewhere:
+    """Stands for an engine that another process has loaded."""
+
+    def __init__(self) -> None:
+        self.signatures: dict[str, meta_graph_pb2.SignatureDef] = {}
+
+    def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
+        raise StatusError(Code.UNIMPLEMENTED, "another process answers it")
+
+    def close(self) -> None:
+        pass
+
+
 @dataclass(frozen=True)
 class Opener:
     """Opens the models of a server."""
@@ -67,11 +81,42 @@ class Opener:
     """Whether inputs that would crash the process are refused, see RankGuard."""
     options: Mapping[str, str] = field(default_factory=dict)
     """``engine`` and ``precision`` for all models, overriding their ``lightbox.json``."""
-    elsewhere: Runner | None = None
-    """Takes the calls of the engine that defines the results, in a process which should not hold it."""
 
     def open(self, folder: str, batches: Sequence[int] = (1,)) -> Opened:
         """Load the model in ``folder`` and run made-up inputs of each batch size; raise StatusError."""
+        wanted, options = self._resolved(folder, batches)
+        # The default opens no files of other formats, so naming it does not apply to them.
+        if wanted == AUTO or (wanted == DEFAULT and model_file(Path(folder))):
+            return _open_best(folder, options)
+        return _open_with(named(wanted), folder, options)
+
+    def open_as(self, folder: str, chosen: Mapping[str, str]) -> Runner:
+        """Open a model with the engines that another process has chosen for its signatures, without finding out more.
+
+        Calls for the engine that defines the results raise UNIMPLEMENTED. Raises StatusError, also if that engine was
+        chosen for all, and if the same choice cannot be made here.
+        """
+        wanted, options = self._resolved(folder, (1,))
+        options = replace(options, compares=False)
+        names = sorted(set(chosen.values()) - {DEFAULT})
+        if len(names) != 1:
+            raise invalid(f"its engine is {' and '.join(names) or DEFAULT}")
+        engine = named(names[0])
+        engine.check_installed()
+        if model_file(Path(folder)):
+            runner = engine.open(folder, options).runner
+            mark_rows(runner)
+            return runner
+        if wanted == engine.name:
+            found: Opened | None = engine.open(folder, options)
+        else:
+            found = engine.open_beside(folder, options, _Elsewhere)
+        if found is None or {name: choice.engine for name, choice in found.choices.items()} != chosen:
+            raise invalid("another process has chosen other engines for its signatures")
+        return found.runner
+
+    def _resolved(self, folder: str, batches: Sequence[int]) -> tuple[str, OpenOptions]:
+        """Return the engine that is asked for, or auto, and how it opens the model."""
         own = own_options(folder) | dict(self.options)
         hardware = replace(self.hardware, precision=own.get("precision", self.hardware.precision))
         wanted = own.get("engine", self.engine)
@@ -84,11 +129,7 @@ class Opener:
                 log.info("%s is served by the setting that lightbox optimize has found: %s", folder, setting)
             elif why:
                 log.warning("%s is served without the setting that lightbox optimize has found: %s", folder, why)
-        options = OpenOptions(hardware, self.tags, self.session_config, self.is_guarded, batches)
-        # The default opens no files of other formats, so naming it does not apply to them.
-        if wanted == AUTO or (wanted == DEFAULT and model_file(Path(folder))):
-            return _open_best(folder, options, self.elsewhere)
-        return _open_with(named(wanted), folder, options)
+        return wanted, OpenOptions(hardware, self.tags, self.session_config, self.is_guarded, batches)
 
     def choices(self, folder: str, compares: bool, keeps: bool) -> Mapping[str, Choice]:
         """Return the engine that ``auto`` takes for each signature; see ``Engine.choices``. Empty for a single one."""
@@ -110,7 +151,7 @@ def _open_with(engine: Engine, folder: str, options: OpenOptions) -> Opened:
     return engine.open(folder, options) if file is None else _open_fastest(folder, [engine], options)
 
 
-def _open_best(folder: str, options: OpenOptions, elsewhere: Runner | None) -> Opened:
+def _open_best(folder: str, options: OpenOptions) -> Opened:
     """Open a model with the engine that defines the results, or with one that gives the same results faster.
 
     If no engine defines them, the fastest of all is used.
@@ -118,13 +159,9 @@ def _open_best(folder: str, options: OpenOptions, elsewhere: Runner | None) -> O
     reference, able = _able(folder)
     if reference is None:
         return _open_fastest(folder, able, options)
-
-    def opened() -> Opened:
-        return Opened(elsewhere, {}) if elsewhere else reference.open(folder, options)
-
-    fallback = (lambda: opened().runner) if elsewhere or reference.is_installed() else None
-    beside = (engine.open_beside(folder, options, fallback) for engine in able)
-    return next((one for one in beside if one is not None), None) or opened()
+    fallback = (lambda: reference.open(folder, options).runner) if reference.is_installed() else None
+    opened = (engine.open_beside(folder, options, fallback) for engine in able)
+    return next((one for one in opened if one is not None), None) or reference.open(folder, options)
 
 
 def _open_fastest(folder: str, able: Sequence[Engine], options: OpenOptions) -> Opened:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from lightbox.model_runtime.deadline import deadline
 from lightbox.model_runtime.engines import own_process
 from lightbox.model_runtime.engines.base import Runner
+from lightbox.model_runtime.engines.disk_cache import stamp_of
 from lightbox.model_runtime.engines.engine import Choice, Opened
 from lightbox.model_runtime.formats import holds_model, model_file
 from lightbox.model_runtime.server.batching.batch_scheduler import BatchScheduler
@@ -58,8 +59,9 @@ class Loader:
             text = "Specified file path does not appear to contain a SavedModel bundle (should have a file"
             raise StatusError(Code.NOT_FOUND, f"{text} called `saved_model.pb`)\nSpecified file path: {servable.path}")
         with self._limited():
+            stamp = self._forget(servable)
             opened, choices = self._open(servable.path)
-            self._report(servable, choices)
+            self._report(servable, choices, stamp)
             session = self._batched(servable, opened)
             try:
                 self._warm(servable, session)
@@ -79,11 +81,24 @@ class Loader:
         with deadline(check), own_process.limited(TRIAL_SHARE * self.seconds):
             yield
 
-    def _report(self, servable: Servable, choices: Mapping[str, Choice]) -> None:
+    def _report_of(self, servable: Servable) -> Path:
+        return Path(self.report_dir, quote(servable.name, safe=""), f"{servable.version}.json")
+
+    def _forget(self, servable: Servable) -> str:
+        """Remove the report of an earlier load; return the stamp of the files that this one reads, empty if unknown."""
+        if not self.report_dir:
+            return ""
+        try:
+            self._report_of(servable).unlink(missing_ok=True)
+            return stamp_of(Path(servable.path))
+        except OSError:
+            return ""
+
+    def _report(self, servable: Servable, choices: Mapping[str, Choice], stamp: str) -> None:
         if not self.report_dir or not choices:
             return
-        path = Path(self.report_dir, quote(servable.name, safe=""), f"{servable.version}.json")
-        content = {name: {"engine": choice.engine, "reason": choice.reason} for name, choice in choices.items()}
+        path = self._report_of(servable)
+        content = {name: {**choice._asdict(), "files": stamp} for name, choice in choices.items()}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             new = path.with_suffix(".new")

@@ -140,7 +140,7 @@ def test_what_is_wrong_with_an_option_names_the_option(plan: Check, tmp_path: Pa
     lines = said.splitlines()
     assert any(line.startswith("--workers: expected an integer") for line in lines), said
     assert any(line.startswith("--engine: expected ") for line in lines), said
-    assert any(line.startswith("--transport: expected local, grpc, rest") for line in lines), said
+    assert any(line.startswith("--transport: expected inside, local, grpc, rest") for line in lines), said
     assert f"MODEL: the model directory {tmp_path}/nowhere does not exist" in lines
 
 

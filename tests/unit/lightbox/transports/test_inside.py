@@ -18,8 +18,11 @@ from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, ModelCall, SignatureSpec, TensorSpec
 from lightbox.model_runtime.engines import AUTO
+from lightbox.model_runtime.engines.disk_cache import stamp_of
 from lightbox.model_runtime.engines.hardware import Hardware
+from lightbox.model_runtime.engines.openvino.int8 import FOLDER
 from lightbox.model_runtime.engines.selection import Opener
+from lightbox.model_runtime.engines.setting import IN_MODEL
 from lightbox.transports import inside
 from lightbox.transports.inside import InsideTransport
 from support.fake_transport import FakeTransport
@@ -41,10 +44,13 @@ class World:
         self.transport = InsideTransport({"net": planned}, lambda: self.answering, opener, folder, self.server)
 
     def add(self, version: int, engine: str = "onnxruntime") -> None:
-        write_dense_as(self.folder / "net" / str(version) / "model.onnx")
+        if not (file := self.folder / "net" / str(version) / "model.onnx").exists():
+            write_dense_as(file)
         report = self.folder / engine_report.FOLDER / "net" / f"{version}.json"
         report.parent.mkdir(parents=True, exist_ok=True)
-        report.write_text(json.dumps({"serving_default": {"engine": engine, "reason": "named"}}))
+        files = stamp_of(self.folder / "net" / str(version))
+        report.unlink(missing_ok=True)
+        report.write_text(json.dumps({"serving_default": {"engine": engine, "reason": "named", "files": files}}))
         self.server.serve(self.signature(version), lambda _: {"y": THERE})
 
     def signature(self, version: int) -> SignatureSpec:
@@ -105,7 +111,7 @@ def refused(world: World, caplog: pytest.LogCaptureFixture) -> str:
 def test_it_takes_no_memory_that_is_not_there(
     world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (world.folder / "net" / "1" / "labels.txt").write_bytes(bytes(4 << 20))
+    (world.folder / "net" / "1" / "labels.txt").write_bytes(bytes(4 << 20))  # no file of the model
     monkeypatch.setattr(inside, "available_bytes", lambda: 5 << 20)
     assert refused(world, caplog) == "it may take 12 MiB here, and 5 are free"
 
@@ -117,7 +123,29 @@ def test_tensorflow_is_not_loaded(tmp_path: Path, caplog: pytest.LogCaptureFixtu
 
 def test_a_file_that_cannot_be_read_stays_there(world: World, caplog: pytest.LogCaptureFixture) -> None:
     (world.folder / "net" / "1" / "model.onnx").write_bytes(b"garbage")
+    world.add(1)
     assert str(world.folder) in refused(world, caplog)
+
+
+def test_files_that_the_model_server_has_not_loaded_are_not_loaded(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_dense_as(world.folder / "net" / "1" / "model.onnx")
+    assert refused(world, caplog) == "its files are no longer those that the model server has loaded"
+
+
+def test_what_a_load_depends_on_changes_its_stamp(world: World) -> None:
+    version = world.folder / "net" / "1"
+    for file in (
+        version / IN_MODEL,
+        version / FOLDER / "serving_default.xml",
+        version.parent / "code" / "lightbox.json",
+    ):
+        before = stamp_of(version)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("{}")
+        assert stamp_of(version) != before, file
+    assert stamp_of(version) == stamp_of(version)
 
 
 def test_a_load_of_the_same_files_takes_over_what_is_here(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -128,7 +156,7 @@ def test_a_load_of_the_same_files_takes_over_what_is_here(world: World, caplog: 
     assert any(world.is_inside() for _ in poll())
     after = world.transport._loaded["net", 1]
     assert after.runner is before.runner
-    assert after.stamp != before.stamp
+    assert after.load != before.load
 
 
 def test_versions_come_and_leave(tmp_path: Path) -> None:
@@ -139,6 +167,7 @@ def test_versions_come_and_leave(tmp_path: Path) -> None:
     assert any(world.is_inside(1) for _ in poll())
     assert not world.is_inside(2)
     world.answering = {"net": (2,)}
-    assert any(world.is_inside(2) for _ in poll())
     assert not world.is_inside(1)
+    assert not world.transport._loaded
+    assert any(world.is_inside(2) for _ in poll())
     assert [*world.transport._loaded] == [("net", 2)]

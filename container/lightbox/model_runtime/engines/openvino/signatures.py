@@ -50,7 +50,7 @@ def open_readable(
     reference: Callable[[], Runner] | None = None,
 ) -> Opened:
     """Open what OpenVINO may run, and the rest with ``reference``; raise StatusError if there is nothing."""
-    verdicts = judged(folder, meta_graph, options)
+    verdicts = judged(folder, meta_graph, options, options.compares)
     compiled = _compiled(folder, meta_graph, verdicts, options, is_exact=reference is not None)
     choices = {
         name: Choice(OPENVINO if name in compiled else TENSORFLOW, verdict.reason) for name, verdict in verdicts.items()

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lightbox.model_runtime.engines import ENGINES
 from lightbox.model_runtime.engines import selection as choice
 from lightbox.model_runtime.engines.engine import Choice, Engine
 from lightbox.model_runtime.engines.hardware import Hardware
+from lightbox.model_runtime.engines.openvino import signatures, verdicts
+from lightbox.model_runtime.engines.openvino.verdicts import Verdict
 from lightbox.model_runtime.engines.selection import Opener
 from lightbox.model_runtime.wire.status import Code, StatusError
 from support.descriptors import few_descriptors
+from support.models import export_convolution
 from support.onnx_models import write_dense
 
 RUNTIMES = sorted(name for name in ENGINES if name != "tensorflow")
@@ -41,3 +45,25 @@ def test_a_process_without_descriptors_does_not_blame_the_models_file(tmp_path: 
     with few_descriptors(), pytest.raises(StatusError, match="Too many open files") as lack:
         choice.own_options(str(tmp_path / "1"))
     assert lack.value.code is Code.RESOURCE_EXHAUSTED
+
+
+def test_a_process_opens_what_another_has_chosen_and_finds_out_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signatures, "judge", lambda task: pytest.fail("a child process compares engines"))
+    export_convolution(tmp_path)
+    folder, chosen = str(tmp_path / "1"), {"serving_default": "openvino"}
+    opener = Opener("auto", ("serve",), b"", Hardware(1, 1, cache_folder=str(tmp_path / "cache")))
+    with pytest.raises(StatusError, match="another process has chosen other engines"):
+        opener.open_as(folder, chosen)
+    with pytest.raises(StatusError, match="its engine is tensorflow"):
+        opener.open_as(folder, {"serving_default": "tensorflow"})
+    verdict = Verdict("openvino", "they are equal", is_equal=True)
+    verdicts.keep(verdicts.Key.of(folder, "f32"), str(tmp_path / "cache"), {"serving_default": verdict})
+    runner = opener.open_as(folder, chosen)
+    signature = runner.signatures["serving_default"]
+    (x,), (y,) = ([info.name for info in infos.values()] for infos in (signature.inputs, signature.outputs))
+    (found,) = runner.run({x: np.ones((1, 6, 6, 3), np.float32)}, [y])
+    assert found.tolist() == [[[[108.0]]]]
+    with pytest.raises(StatusError, match="another process answers it"):  # TensorFlow alone says what becomes of it
+        runner.run({x: np.full((1, 6, 6, 3), np.nan, np.float32)}, [y])

@@ -108,7 +108,7 @@ def test_a_folder_that_is_removed_and_made_again_at_once_is_another_one(source: 
         assert after[2].folder != before[2].folder
         assert after[1] == before[1]
         before = after
-    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+    assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors  # those of earlier tests may go meanwhile
 
 
 NAMES = [f"class {number}" for number in range(10)]
