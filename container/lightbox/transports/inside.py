@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 from typing_extensions import override
 
@@ -149,7 +150,16 @@ class InsideTransport(Transport):
             needed, free = _NEEDED * bytes_of_files(folder), available_bytes()
             if free is not None and needed > free:
                 raise _not_here(f"it may take {needed >> 20} MiB here, and {free >> 20} are free")
-            runner = self._opener.open_as(str(folder), engines)
+            mark = self._run_dir / f"inside-{quote(model, safe='')}-{version}-{'-'.join(map(str, load))}"
+            if mark.exists():
+                raise _not_here("a process has ended while it loaded it")
+            mark.touch()
+            try:
+                runner = self._opener.open_as(str(folder), engines)
+            except Exception:
+                mark.unlink()
+                raise
+            mark.unlink()
         finally:
             release(lock)
         if stamp_of(folder) != stamp:
@@ -163,6 +173,8 @@ def _run(runner: Runner, call: ModelCall, seconds: float) -> dict[str, Array]:
     names = call.outputs or tuple(call.signature.outputs)
     if signature is None or not (signature.inputs.keys() >= call.inputs.keys() and {*names} <= {*signature.outputs}):
         raise _not_here("the model server says what the signature does not have")
+    if any(call.signature.outputs[name].is_string for name in names):
+        raise _not_here("texts are not the same here and there")
     options = config_pb2.RunOptions(timeout_in_ms=max(1, int(seconds * 1000))) if math.isfinite(seconds) else None
     found = runner.run(
         {signature.inputs[name].name: array for name, array in call.inputs.items()},

@@ -70,8 +70,9 @@ def stamp_of(version: Path) -> str:
     """Return a value that differs after each change of what a load reads: the model's files, their INT8 model and
     setting, and the options beside the version. Nothing is read. Raises OSError."""
     files = _model_files(version)
-    more = {folder / "assets.extra" for folder in (version, files[0].parent)}
-    files += sorted(path for folder in more for path in folder.rglob("*") if path.is_file())
+    folders = {folder / "assets.extra" for folder in (version, files[0].parent)}
+    more = (path for folder in folders for path in (*folder.glob("*"), *folder.glob("*/*")))
+    files += sorted(filter(Path.is_file, more))
     options = (folder / "code" / "lightbox.json" for folder in (version.parent, version.parent.parent))
     facts = repr([(str(path), *others) for path, *others in _facts([*files, *filter(Path.is_file, options)])])
     return hashlib.sha256(facts.encode()).hexdigest()

@@ -36,8 +36,8 @@ class OpenOptions:
     """Whether inputs that would crash the process are refused, see RankGuard."""
     batches: Sequence[int] = (1,)
     """The most common numbers of rows of calls."""
-    compares: bool = True
-    """Whether a child process may find out what is not known about the model."""
+    chosen: Mapping[str, str] | None = None
+    """The engine of each signature, where another process has decided."""
 
 
 class Opened(NamedTuple):

@@ -97,7 +97,7 @@ class Opener:
         chosen for all, and if the same choice cannot be made here.
         """
         wanted, options = self._resolved(folder, (1,))
-        options = replace(options, compares=False)
+        options = replace(options, chosen=chosen)
         names = sorted(set(chosen.values()) - {DEFAULT})
         if len(names) != 1:
             raise invalid(f"its engine is {' and '.join(names) or DEFAULT}")

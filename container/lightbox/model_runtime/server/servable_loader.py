@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -59,7 +59,7 @@ class Loader:
             text = "Specified file path does not appear to contain a SavedModel bundle (should have a file"
             raise StatusError(Code.NOT_FOUND, f"{text} called `saved_model.pb`)\nSpecified file path: {servable.path}")
         with self._limited():
-            stamp = self._forget(servable)
+            stamp = self._stamp(servable)
             opened, choices = self._open(servable.path)
             self._report(servable, choices, stamp)
             session = self._batched(servable, opened)
@@ -81,30 +81,28 @@ class Loader:
         with deadline(check), own_process.limited(TRIAL_SHARE * self.seconds):
             yield
 
-    def _report_of(self, servable: Servable) -> Path:
-        return Path(self.report_dir, quote(servable.name, safe=""), f"{servable.version}.json")
-
-    def _forget(self, servable: Servable) -> str:
-        """Remove the report of an earlier load; return the stamp of the files that this one reads, empty if unknown."""
-        if not self.report_dir:
-            return ""
+    def _stamp(self, servable: Servable) -> str:
         try:
-            self._report_of(servable).unlink(missing_ok=True)
-            return stamp_of(Path(servable.path))
+            return stamp_of(Path(servable.path)) if self.report_dir else ""
         except OSError:
             return ""
 
     def _report(self, servable: Servable, choices: Mapping[str, Choice], stamp: str) -> None:
-        if not self.report_dir or not choices:
+        if not self.report_dir:
             return
-        path = self._report_of(servable)
+        path = Path(self.report_dir, quote(servable.name, safe=""), f"{servable.version}.json")
         content = {name: {**choice._asdict(), "files": stamp} for name, choice in choices.items()}
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            new = path.with_suffix(".new")
-            new.write_text(json.dumps(content))
-            new.replace(path)
+            if choices:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                new = path.with_suffix(".new")
+                new.write_text(json.dumps(content))
+                new.replace(path)
+            else:
+                path.unlink(missing_ok=True)
         except OSError as error:
+            with suppress(OSError):  # that of an earlier load is no longer right
+                path.unlink(missing_ok=True)
             log.warning("%s cannot be written: %s", path, error.strerror)
 
     def _open(self, path: str) -> Opened:

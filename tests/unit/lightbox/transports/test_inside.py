@@ -130,8 +130,25 @@ def test_a_file_that_cannot_be_read_stays_there(world: World, caplog: pytest.Log
 def test_files_that_the_model_server_has_not_loaded_are_not_loaded(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    write_dense_as(world.folder / "net" / "1" / "model.onnx")
+    with (world.folder / "net" / "1" / "model.onnx").open("ab") as file:
+        file.write(b"more")
     assert refused(world, caplog) == "its files are no longer those that the model server has loaded"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_load_that_ended_its_process_is_not_tried_again(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(opener: Opener, *_: object) -> None:
+        raise SystemExit  # ends the thread in the middle, as a kill does with the process
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Opener, "open_as", end)
+        world.ask()
+        assert any([*world.folder.glob("inside-net-1-*")] for _ in poll())
+    another = World(world.folder)
+    another.server.serve(another.signature(1), lambda _: {"y": THERE})
+    assert refused(another, caplog) == "a process has ended while it loaded it"
 
 
 def test_what_a_load_depends_on_changes_its_stamp(world: World) -> None:

@@ -50,7 +50,10 @@ def open_readable(
     reference: Callable[[], Runner] | None = None,
 ) -> Opened:
     """Open what OpenVINO may run, and the rest with ``reference``; raise StatusError if there is nothing."""
-    verdicts = judged(folder, meta_graph, options, options.compares)
+    if options.chosen is None:
+        verdicts = judged(folder, meta_graph, options)
+    else:
+        verdicts = {name: Verdict(engine, "chosen", engine == OPENVINO) for name, engine in options.chosen.items()}
     compiled = _compiled(folder, meta_graph, verdicts, options, is_exact=reference is not None)
     choices = {
         name: Choice(OPENVINO if name in compiled else TENSORFLOW, verdict.reason) for name, verdict in verdicts.items()

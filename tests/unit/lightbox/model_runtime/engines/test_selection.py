@@ -12,8 +12,7 @@ from lightbox.model_runtime.engines import ENGINES
 from lightbox.model_runtime.engines import selection as choice
 from lightbox.model_runtime.engines.engine import Choice, Engine
 from lightbox.model_runtime.engines.hardware import Hardware
-from lightbox.model_runtime.engines.openvino import signatures, verdicts
-from lightbox.model_runtime.engines.openvino.verdicts import Verdict
+from lightbox.model_runtime.engines.openvino import signatures
 from lightbox.model_runtime.engines.selection import Opener
 from lightbox.model_runtime.wire.status import Code, StatusError
 from support.descriptors import few_descriptors
@@ -54,12 +53,8 @@ def test_a_process_opens_what_another_has_chosen_and_finds_out_nothing(
     export_convolution(tmp_path)
     folder, chosen = str(tmp_path / "1"), {"serving_default": "openvino"}
     opener = Opener("auto", ("serve",), b"", Hardware(1, 1, cache_folder=str(tmp_path / "cache")))
-    with pytest.raises(StatusError, match="another process has chosen other engines"):
-        opener.open_as(folder, chosen)
     with pytest.raises(StatusError, match="its engine is tensorflow"):
         opener.open_as(folder, {"serving_default": "tensorflow"})
-    verdict = Verdict("openvino", "they are equal", is_equal=True)
-    verdicts.keep(verdicts.Key.of(folder, "f32"), str(tmp_path / "cache"), {"serving_default": verdict})
     runner = opener.open_as(folder, chosen)
     signature = runner.signatures["serving_default"]
     (x,), (y,) = ([info.name for info in infos.values()] for infos in (signature.inputs, signature.outputs))
