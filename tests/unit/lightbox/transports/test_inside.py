@@ -135,17 +135,22 @@ def test_files_that_the_model_server_has_not_loaded_are_not_loaded(
     assert refused(world, caplog) == "its files are no longer those that the model server has loaded"
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_load_that_ended_its_process_is_not_tried_again(
     world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def end(opener: Opener, *_: object) -> None:
-        raise SystemExit  # ends the thread in the middle, as a kill does with the process
+    left = list[Path]()
 
+    def note(opener: Opener, *given: Any) -> Any:
+        left.extend(world.folder.glob("inside-net-1-*"))  # a process that ends here leaves it
+        return open_as(opener, *given)
+
+    open_as = Opener.open_as
     with monkeypatch.context() as patched:
-        patched.setattr(Opener, "open_as", end)
-        world.ask()
-        assert any([*world.folder.glob("inside-net-1-*")] for _ in poll())
+        patched.setattr(Opener, "open_as", note)
+        assert any(world.is_inside() for _ in poll())
+    (mark,) = left
+    assert not mark.exists()
+    mark.touch()
     another = World(world.folder)
     another.server.serve(another.signature(1), lambda _: {"y": THERE})
     assert refused(another, caplog) == "a process has ended while it loaded it"
