@@ -28,17 +28,11 @@ from lightbox.core.places import Places
 from lightbox.core.services import Services
 from lightbox.features import FEATURES, enabled
 from lightbox.model.catalogue import Catalogue
-from lightbox.model.options import OptionSettings
 from lightbox.model.plan import AnsweringServers, ModelServerAddress, PlannedModels, ServingPlan, answering_versions
-from lightbox.model_runtime.cores import available_cores
-from lightbox.model_runtime.engines import AUTO, disk_cache
-from lightbox.model_runtime.engines.hardware import Hardware
-from lightbox.model_runtime.engines.selection import Opener
 from lightbox.serving.settings_loading import load_settings
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.base import Transport
 from lightbox.transports.grpc import GrpcTransport, RenewedChannel, open_channel
-from lightbox.transports.inside import InsideTransport
 from lightbox.transports.local import LocalTransport
 from lightbox.transports.model_management import ModelStates
 from lightbox.transports.rest import RestTransport
@@ -196,14 +190,13 @@ def connect(plan: ServingPlan, settings: Settings, run_dir: Path | None) -> dict
     answering = AnsweringServers(plan.model_servers)
     found: dict[str, Transport] = {name: BalancedTransport(all_, answering) for name, all_ in several.items()}
     if run_dir is not None and (local := found.get(TransportName.INSIDE)) is not None:
-        cores, cache = max(1, available_cores() // settings.workers), str(disk_cache.cache_folder(run_dir)[0])
-        opener = Opener(
-            settings.engine or AUTO,
-            ("serve",),
-            b"",
-            Hardware.shared(cores, settings.intra_op_parallelism or 1, cache),
-            options=settings.of(OptionSettings).of_engine(),
+        from lightbox.transports.inside import (  # the engines, for which other workers have no use
+            InsideTransport,
+            opener,
         )
+
         versions = answering_versions(run_dir)
-        found[TransportName.INSIDE] = InsideTransport(plan.models, versions.read, opener, run_dir, local)
+        found[TransportName.INSIDE] = InsideTransport(
+            plan.models, versions.read, opener(settings, run_dir), run_dir, local
+        )
     return found

@@ -20,12 +20,17 @@ from typing_extensions import override
 from lightbox.base.machine.memory import available_bytes
 from lightbox.base.machine.shared_files import hold, release
 from lightbox.base.request_context import RequestContext
+from lightbox.base.settings import Settings
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.engine_report import Load, engines_of, load_of
+from lightbox.model.options import OptionSettings
 from lightbox.model.spec import Array, ModelCall, SignatureSpec
 from lightbox.model_files.checks import bytes_of_files
+from lightbox.model_runtime.cores import available_cores
+from lightbox.model_runtime.engines import AUTO
 from lightbox.model_runtime.engines.base import Runner
-from lightbox.model_runtime.engines.disk_cache import stamp_of
+from lightbox.model_runtime.engines.disk_cache import cache_folder, stamp_of
+from lightbox.model_runtime.engines.hardware import Hardware
 from lightbox.model_runtime.engines.selection import Opener
 from lightbox.model_runtime.wire.messages import config_pb2
 from lightbox.model_runtime.wire.status import Code, StatusError
@@ -165,6 +170,14 @@ class InsideTransport(Transport):
         if stamp_of(folder) != stamp:
             raise _not_here("its files have changed while they were read")
         return _Loaded(load, facts, runner)
+
+
+def opener(settings: Settings, run_dir: Path) -> Opener:
+    """Return what opens models in a worker, which has its share of the cores."""
+    cores, (cache, _) = max(1, available_cores() // settings.workers), cache_folder(run_dir)
+    hardware = Hardware.shared(cores, settings.intra_op_parallelism or 1, str(cache))
+    options = settings.of(OptionSettings).of_engine()
+    return Opener(settings.engine or AUTO, ("serve",), b"", hardware, options=options)
 
 
 def _run(runner: Runner, call: ModelCall, seconds: float) -> dict[str, Array]:
